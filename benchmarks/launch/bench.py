@@ -187,9 +187,9 @@ def warm() -> dict[str, float]:
     import torch
     from saxpy import saxpy
 
-    from snap.host.plan import checked
+    from snap.host.plan import launches
 
-    print(f"native part: {checked.reason() or 'yes'}", file=sys.stderr)
+    print(f"native part: {launches.reason() or 'yes'}", file=sys.stderr)
 
     def ones() -> list:
         return [torch.ones(N, device="cuda") for _ in range(7)]

@@ -22,7 +22,7 @@ import snap
 from snap import *
 from snap import lib
 from snap.host.launch import launcher
-from snap.host.plan import checked
+from snap.host.plan import launches
 from snap.host.plan.plans import MISS
 from snap.host.torch import torchreads
 from snap.lib._layers import norms
@@ -264,8 +264,8 @@ def test_a_plain_tensor_on_a_gpu_has_the_keys_that_are_expected():
 
 
 def test_plain_tensors_do_not_take_the_whole_way(monkeypatch):
-    if checked.reason():
-        pytest.skip(f"launches are not native: {checked.reason()}")
+    if launches.reason():
+        pytest.skip(f"launches are not native: {launches.reason()}")
     x, y = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
     add[1](x, y, 64)
     monkeypatch.setattr(launcher(add._specialized({})), "start", None)  # who asks for it fails

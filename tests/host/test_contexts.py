@@ -21,7 +21,7 @@ from snap.host.device.driver import Driver
 from snap.host.device.gpu import GpuKernel
 from snap.host.errors import GpuError, InternalError
 from snap.host.launch import launcher
-from snap.host.plan import checked, fastpath, trusted
+from snap.host.plan import launches, trusted
 
 OTHER = 0x900  # a context that somebody has made
 NONE, INVALID_CONTEXT, INVALID_HANDLE = 0, 201, 400
@@ -232,11 +232,10 @@ def test_four_threads_at_once(cuda):
 
 def fast(kernel, monkeypatch, part):
     """The path of repeated launches, which reads stand-ins for tensors."""
-    monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, test_native.family)
-    monkeypatch.setattr(checked, "reads", lambda: test_native.READS)
+    monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, test_native.family)
+    monkeypatch.setattr(launches, "reads", lambda: test_native.READS if part else None)
     monkeypatch.setattr(test_native.Reads, "number_of", lambda self, dtype: test_native.DTYPES[dtype])
-    make = checked.maker if part else fastpath.maker
-    return make(kernel, ArrayFamily.TORCH)(2, test_native.handed_over, None)
+    return launches.maker(kernel, ArrayFamily.TORCH)(2, test_native.handed_over, None)
 
 
 @pytest.mark.parametrize("context", [NONE, OTHER, 0x100, 0x101], ids=hex)

@@ -20,7 +20,8 @@ from snap.host.arguments.arrays import ArrayFamily, ArrayInfo
 from snap.host.arguments.signature import Signature, bf16_bits
 from snap.host.device.gpu import numbers_of
 from snap.host.errors import GpuError, LaunchError
-from snap.host.plan import conditions, families, fastpath
+from snap.host.plan import conditions, families, launches
+from snap.host.plan.trusted import prepared
 
 
 class Tensor:
@@ -36,7 +37,7 @@ def family(signature):
     return families.ArraySpelling(
         guards=("type({a}) is Tensor", "{a}.dtype == dtype{i}", "{a}.contiguous", "(n{i} := {a}.nbytes) >= 0"),
         anywhere="{a}.device == DEVICE", alone="{a}.device is not None", pointer="{a}.pointer", shape="{a}.shape",
-        names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: family.stream})
+        names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "current_stream": lambda device: family.stream})
 
 
 family.current_device, family.stream = 0, 0x5000
@@ -51,11 +52,11 @@ def handed_over(args):
 
 
 def prepare(monkeypatch, function, stream=None, blocks=4, slow=handed_over, **options):
-    monkeypatch.setitem(fastpath.FAMILIES, "test", family)
+    monkeypatch.setitem(launches.FAMILIES, "test", family)
     signature = Signature.of(function.typed)
     assert conditions.supports(signature)
     kernel = gpu_kernel(signature, **options)
-    return kernel, fastpath.maker(kernel, "test")(blocks, slow, stream)
+    return kernel, launches.maker(kernel, "test")(blocks, slow, stream)
 
 
 @pytest.fixture
@@ -262,7 +263,10 @@ def test_what_no_map_describes_is_handed_over(make, monkeypatch):
 
 def test_kernels_without_maps_pay_nothing(make, monkeypatch):
     signature = Signature.of(make.kernel(make.pointer("x", F32, (make.const(8),))).typed)
-    assert "maps" not in fastpath.source(gpu_kernel(signature), family(signature), conditions.Conditions(signature))
+    kernel = gpu_kernel(signature)
+    assert not any("maps" in name for name in launches.InPython(kernel, family(signature), conditions.Conditions(signature)).guard().names)
+    packing, launching, names = prepared(kernel, 4, {}).text(0, {0: "p0"})
+    assert "maps" not in "".join([*packing, *launching, *names])
 
 
 def test_failed_launch_is_reported(saxpy):
@@ -308,17 +312,13 @@ def test_numbers_of_vectors(make):
     assert numbers_of(params[0], (1.0, -1.0)) == (0x3F80, 0xBF80) and numbers_of(params[1], 2.0) == (2.0,)
 
 
-def saxpy_of(make, monkeypatch, where=None, compare=None):
+def saxpy_of(make, monkeypatch, where=None):
     function = make.kernel(make.value("a", F32), make.pointer("x", F32, const=True), make.pointer("y", F32), make.value("n", I32), name="saxpy")
     signature = Signature.of(function.typed)
 
-    def with_comparison(signature):
-        plain = family(signature)
-        return families.ArraySpelling(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, compare)
-
-    monkeypatch.setitem(fastpath.FAMILIES, "test", with_comparison)
+    monkeypatch.setitem(launches.FAMILIES, "test", family)
     kernel = gpu_kernel(signature)
-    return kernel, fastpath.maker(kernel, "test", where)(4, handed_over, None)
+    return kernel, launches.maker(kernel, "test", where)(4, handed_over, None)
 
 
 def test_a_precondition_that_held_is_not_asked_again(make, monkeypatch):
@@ -349,100 +349,8 @@ def test_a_precondition_of_floats_is_asked_every_time(make, monkeypatch):
     assert [str(a) for a in asked] == ["0.0", "-0.0", "0.0"]
 
 
-class Likeness:
-    """Counts what it costs; arrays are alike that have the same size, type, place and kind of layout."""
-
-    def __init__(self):
-        self.made = self.asked = 0
-
-    def __call__(self, arrays):
-        self.made += 1
-        known = [self.of(array) for array in arrays]
-
-        def check(*others):
-            self.asked += 1
-            return [self.of(array) for array in others] == known
-
-        return check
-
-    def of(self, array):
-        return (array.nbytes, array.dtype, array.device, array.contiguous) if isinstance(array, Tensor) else array
-
-
-def test_arrays_like_those_before_are_asked_for_their_addresses_alone(make, monkeypatch):
-    likeness = Likeness()
-    kernel, call = saxpy_of(make, monkeypatch, compare=likeness)
-    for k in range(10):
-        call(2.5, Tensor(0x10000 + 4 * k, 400), Y, k)
-    assert [launch.values[1] for launch in kernel.driver.launches] == [0x10000 + 4 * k for k in range(10)]
-    assert likeness.made == 1
-    for wrong in ((2.5, Tensor(0x10002, 400), Y, 1), (2.5, Tensor(0x20000 - 4, 400), Y, 1), (2.5, Tensor(0x10000, 400, "f64"), Y, 1),
-                  (2.5, Tensor(0x10000, 400, device=1), Y, 1), (2.5, Tensor(0x10000, 400, contiguous=False), Y, 1), (2.5, X, Y, 1.0), (2.5, X, Y),
-                  (2.5, X, Y, 1, 1), (2.5, 3, Y, 1), (2.5, X, Y, 2**31), ("2", X, Y, 1)):
-        with pytest.raises(Handed):
-            call(*wrong)
-    assert len(kernel.driver.launches) == 10
-
-
-def test_a_shape_that_arrays_had_before_is_held_against_the_numbers(make, monkeypatch):
-    """They are alike, but the launch says another shape."""
-    likeness = Likeness()
-    n = make.value("n", I32)
-    function = make.kernel(n, make.pointer("x", F32, shape=(make.read(n),)), name="shaped")
-    signature = Signature.of(function.typed)
-    plain = family(signature)
-    known = families.ArraySpelling(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, likeness)
-    monkeypatch.setitem(fastpath.FAMILIES, "test", lambda signature: known)
-    kernel = gpu_kernel(signature)
-    call = fastpath.maker(kernel, "test")(4, handed_over, None)
-    for _ in range(3):
-        call(100, X)
-        with pytest.raises(Handed):
-            call(99, X)
-    assert len(kernel.driver.launches) == 3
-
-
-def test_comparisons_are_made_ever_more_seldom(make, monkeypatch):
-    """Two kinds of arrays in turns: making a comparison for each launch would cost more than it saves."""
-    likeness = Likeness()
-    kernel, call = saxpy_of(make, monkeypatch, compare=likeness)
-    for k in range(1000):
-        call(2.5, Tensor(0x10000, 400 + 4 * (k % 2)), Y, 1)
-    assert len(kernel.driver.launches) == 1000 and likeness.made <= 11
-
-
-def test_a_precondition_of_arrays_that_are_alike(make, monkeypatch):
-    """Lengths are what they were; numbers are looked at."""
-    asked = []
-
-    def quick(blocks, a, x, y, n):
-        asked.append(n)
-        return n <= x
-
-    kernel, call = saxpy_of(make, monkeypatch, SimpleNamespace(at=[("x", 1), ("n", 3)], quick=quick), Likeness())
-    for _ in range(3):
-        for n in (100, 7, 100):
-            call(2.5, X, Y, n)
-        with pytest.raises(Handed):
-            call(2.5, X, Y, 101)
-    assert len(kernel.driver.launches) == 9 and set(asked) == {100, 7, 101} and asked.count(7) == 1
-
-
-def test_a_launch_like_the_one_before_passes_the_same_memory(make, monkeypatch):
-    """Nothing is packed again, and nobody writes that memory any more: launches with anything else pass other memory."""
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
-    for _ in range(5):
-        call(2.5, X, Y, 100)
-    *_, first, second, third = memory = [launch.config for launch in kernel.driver.launches]
-    assert first == second == third
-    held = [call.__closure__[call.__code__.co_freevars.index("like")].cell_contents]  # it outlives what comes after
-    for n in range(20):
-        call(2.5, X, Y, n)
-    assert held and first not in [launch.config for launch in kernel.driver.launches[len(memory) :]]
-
-
 def test_a_repeated_launch_that_fails_is_reported_and_not_made_again(make, monkeypatch):
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    kernel, call = saxpy_of(make, monkeypatch)
     for _ in range(4):
         call(2.5, X, Y, 100)
     kernel.driver.result = 700
@@ -457,7 +365,7 @@ def test_a_repeated_launch_that_fails_is_reported_and_not_made_again(make, monke
     (2.5, Tensor(0x10000, 396), Y, 100),
 ])
 def test_what_changes_is_passed(make, monkeypatch, changed):
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    kernel, call = saxpy_of(make, monkeypatch)
     for _ in range(4):
         call(2.5, X, Y, 100)
     for _ in range(4):
@@ -470,7 +378,7 @@ def test_what_changes_is_passed(make, monkeypatch, changed):
 
 def test_the_bits_of_floats_are_passed(make, monkeypatch):
     """Zeros have signs."""
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    kernel, call = saxpy_of(make, monkeypatch)
     given = [0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, 2, 2.0, math.nan, math.nan, 0.5]
     for value in given:
         call(value, X, Y, 1)
@@ -478,22 +386,9 @@ def test_the_bits_of_floats_are_passed(make, monkeypatch):
 
 
 def test_the_stream_of_each_launch_is_passed(make, monkeypatch):
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    kernel, call = saxpy_of(make, monkeypatch)
     streams = [7, 7, 7, 8, 7, 8, 8]
     for stream in streams:
         monkeypatch.setattr(family, "stream", stream)
         call(2.5, X, Y, 1)
     assert [launch.stream for launch in kernel.driver.launches] == streams
-
-
-def test_memory_that_is_kept_goes_with_the_arrays_it_was_packed_for(make, monkeypatch):
-    """Others become the ones to compare with; then what was kept for the first is no longer asked for."""
-    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
-    for _ in range(3):
-        call(2.5, X, Y, 100)
-    overlapping = Tensor(0x20000 - 396, 396), Tensor(0x20000, 4)
-    for _ in range(4):
-        call(2.5, *overlapping, 1)
-        with pytest.raises(Handed):
-            call(2.5, Tensor(0x20000 - 396, 400), overlapping[1], 1)
-    assert len(kernel.driver.launches) == 7

@@ -15,7 +15,7 @@ from snap._compiler.ir.types import F32, I32
 from snap.host.arguments.signature import Signature
 from snap.host.arguments.validate import bind
 from snap.host.errors import LaunchError
-from snap.host.plan import checked, native
+from snap.host.plan import launches, native
 from snap.host.torch import likeness, torchreads, torchwrites
 
 DENSE, AUTOGRAD, VIEW, AUTOCAST, NEGATIVE = 0x10002, 1 << 37, 1 << 35, 1 << 48, 1 << 33
@@ -105,7 +105,10 @@ def test_keys_of_plain_tensors():
     """All count but those that tensors of inference mode lack."""
     looked_at, wanted = torchreads.plain_keys("CUDA")
     assert looked_at == 2**64 - 1 - AUTOGRAD - VIEW and wanted == DENSE | AUTOCAST
-    plain = torchreads.plain("CUDA")
+
+    def plain(tensor):
+        return torchreads.keys(tensor) & looked_at == wanted
+
     for bit in range(64):
         assert plain(Tensor(wanted ^ 1 << bit)) == (1 << bit in (AUTOGRAD, VIEW)), bit
     assert plain(Tensor()) and plain(Tensor(wanted)) and not plain(Tensor(0))
@@ -116,20 +119,24 @@ def test_a_tensor_has_memory_where_its_storage_does():
     for offset in (0, 1, 32, 2**40):
         assert torchreads.has_memory(Tensor(offset=offset, address=4 * offset + 8)) and torchreads.has_memory(Tensor(offset=offset, address=2**47))
         gone = Tensor(offset=offset, address=4 * offset)
-        assert not torchreads.has_memory(gone) and not torchreads.plain("CUDA")(gone)
+        assert not torchreads.has_memory(gone)
         assert likeness.likeness([gone]) is None and likeness.likeness([Tensor()])(gone) is False
         for short in (0, 4 * offset, 4 * offset + 11):
             shrunk = Tensor(offset=offset, address=2**47, storage=short)
-            assert not torchreads.has_memory(shrunk) and not torchreads.plain("CUDA")(shrunk)
+            assert not torchreads.has_memory(shrunk)
             assert likeness.likeness([shrunk]) is None and likeness.likeness([Tensor()])(shrunk) is False
     nothing = Tensor(address=0)
     nothing.nbytes = 0
     assert torchreads.has_memory(nothing)
 
 
-def test_a_torch_that_does_not_say(torch):
+def test_a_torch_that_does_not_say(torch, make):
+    """Then none is a plain one."""
     del torch._C._dispatch_keys
-    assert not torchreads.plain("CUDA")(Tensor()) and likeness.likeness([Tensor()]) is None
+    assert likeness.likeness([Tensor()]) is None
+    kernel, handed = gpu_kernel(Signature.of(make.kernel(make.pointer("x", F32)).typed)), []
+    launches.maker(kernel, "torch")(4, handed.append, None)(Tensor())
+    assert len(handed) == 1 and not kernel.driver.launches
 
 
 def test_only_plain_tensors_are_compared_with():
@@ -149,10 +156,10 @@ def test_nested_tensors_are_not_shown_to_torch():
 def test_pythons_fast_path_asks_what_kind_a_tensor_is(make):
     """It launches plain ones, before and after there are some to compare with."""
     kernel, handed = gpu_kernel(Signature.of(make.kernel(make.pointer("x", F32)).typed)), []
-    call = checked.maker(kernel, "torch")(4, handed.append, None)
+    call = launches.maker(kernel, "torch")(4, handed.append, None)
     assert type(call).__name__ == "function"
     for _ in range(3):
-        for other in (Tensor(DENSE | AUTOCAST | NEGATIVE), Tensor(nested=True, keys=AUTOCAST), Tensor(0), Tensor(address=128, offset=32)):
+        for other in (Tensor(DENSE | AUTOCAST | NEGATIVE), Tensor(nested=True, keys=AUTOCAST), Tensor(0), Tensor(address=128, offset=32), Tensor(storage=11)):
             before = len(kernel.driver.launches)
             call(other)
             assert handed.pop() == (other,) and len(kernel.driver.launches) == before
@@ -184,7 +191,7 @@ def test_a_repeated_launch_with_arrays_of_cupy_does_what_the_first_does(make, mo
     monkeypatch.delitem(sys.modules, "torch")
     signature = Signature.of(make.kernel(make.pointer("x", F32, const=True), make.pointer("y", F32), make.value("n", I32)).typed)
     kernel, handed = gpu_kernel(signature), []
-    call = checked.maker(kernel, "cupy")(4, handed.append, None)
+    call = launches.maker(kernel, "cupy")(4, handed.append, None)
     x, y = Array(), Array(0x20000)
     others = [Array(0x30000), Array(shape=(10, 10)), Array(dtype=">f4"), Array(dtype="<i4"), Array(dtype="<f8"), Array(dtype="<c8"), Array(device=1), Array(contiguous=False), Array(0, (0,)),
               Array(0), Array(0x10002), Array(0x20000), Array(0x20004), Array(0x20000 - 4), ArraySubclass(), np.zeros(100, np.float32), None, 3, "x"]

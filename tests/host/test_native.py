@@ -25,7 +25,7 @@ from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.arguments.signature import Signature, bf16_bits
 from snap.host.errors import GpuError, LaunchError
-from snap.host.plan import checked, conditions, families, fastpath, native
+from snap.host.plan import conditions, families, launches, native
 from snap.host.torch.torchreads import Reads
 
 DTYPES = {"f32": 6, "f64": 7, "bf16": 15, "i32": 3}
@@ -143,7 +143,7 @@ def raised(*tensors):
 def family(signature):
     names = {f"dtype{k}": param.elem.name for k, param in enumerate(signature.params) if hasattr(param, "elem")}
     guards = ("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype == dtype{i}", "{a}.contiguous", "plain({a})", "(n{i} := {a}.nbytes) >= 0")
-    names |= {"plain": plain, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream,
+    names |= {"plain": plain, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "current_stream": lambda device: family.stream,
               "grad_enabled": lambda: GRADIENTS[0], "tell_torch": raised}
     return families.ArraySpelling(guards, "({a}.place == 1 and {a}.device == DEVICE)", "{a}.place == 1", "{a}.address", "{a}.shape", names,
                            writable="not ({a}.requires_grad and grad_enabled())", changed="tell_torch({all})")
@@ -164,14 +164,16 @@ class Both:
     """One kernel's launches, by native.c and by Python's path: each call is made by both, which must do the same."""
 
     def __init__(self, monkeypatch, function, stream=None, where=None, blocks=4, **options):
-        monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
-        monkeypatch.setattr(checked, "reads", lambda: READS)
+        monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, family)
+        monkeypatch.setattr(launches, "reads", lambda: READS)
         monkeypatch.setattr(Reads, "number_of", lambda self, dtype: DTYPES[dtype])
         signature = Signature.of(function.typed)
         assert conditions.supports(signature)
         self.kernel, self.plain = gpu_kernel(signature, **options), gpu_kernel(signature, **options)
-        self.python = fastpath.maker(self.plain, ArrayFamily.TORCH, where)(blocks, handed_over, stream)
-        self.native = checked.maker(self.kernel, ArrayFamily.TORCH, where)(blocks, self.slow, stream)
+        maps = tuple(tensor.param for tensor in self.plain.compiled.module.tensors)
+        in_python = launches.InPython(self.plain, family(signature), conditions.Conditions(signature, where, maps))
+        self.python = in_python(blocks, handed_over, stream)
+        self.native = launches.maker(self.kernel, ArrayFamily.TORCH, where)(blocks, self.slow, stream)
         self.handed = 0
         assert type(self.native).__name__ == "Checked"
 
@@ -257,7 +259,7 @@ def test_a_tensor_that_is_more_than_its_memory_is_handed_over(saxpy):
         assert (saxpy(2.5, tensor, Y, 100) is not None) == (1 << bit == AUTOGRAD), bit
         assert (saxpy(2.5, X, tensor, 100) is not None) == (1 << bit == AUTOGRAD and X.pointer != tensor.pointer), bit
     assert reader().keys(Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
-    for wrong in ((), READS.given, (*READS.given, 1, "2"), (*READS.given, 1, 2, 3)):
+    for wrong in ((), READS.given, (b"", Tensor, Parameter), (b"", Tensor), (bytes(8 * 16), Tensor, Parameter), (bytes(8 * 17), Tensor)):
         with pytest.raises(TypeError):
             native.module().Reader(*wrong)
 
@@ -386,7 +388,7 @@ def test_shapes_of_arguments(make, monkeypatch):
     for shape, *values in given * 2:
         both(Tensor(0x1000, shape), *values)
     assert both(Tensor(0x1000, (3, 4)), 5, 4, 0.5) and not both(Tensor(0x1000, (4, 3)), 5, 4, 0.5)
-    assert 2 <= both.native.known <= 16
+    assert 2 <= len(both.native.known) <= 64
 
 
 @needs_part
@@ -423,7 +425,7 @@ def test_preconditions(make, monkeypatch):
     assert not asked
     for n in range(-50, 100):  # more than are remembered
         assert both(2.5, X, Y, n if n != 77 else 0)
-    assert both.native.known == 16 and not both(2.5, X, Y, 101)
+    assert len(both.native.known) <= 64 and not both(2.5, X, Y, 101)
 
 
 @needs_part
@@ -444,7 +446,7 @@ def test_a_precondition_of_floats_is_asked_every_time(make, monkeypatch):
     both = Both(monkeypatch, make.kernel(make.value("a", F32), make.pointer("x", F32)), where=where)
     for value in (0.0, -0.0, 0.0):
         both.native(value, X)
-    assert [str(a) for a in asked] == ["0.0", "-0.0", "0.0"] and both.native.known == 0
+    assert [str(a) for a in asked] == ["0.0", "-0.0", "0.0"] and both.native.known is None
     assert not both(3.0, X) and not both(3, X) and both(4, X)
 
 
@@ -474,8 +476,8 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
     refused = [0]
     known = Reads(None, READS.given, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
-    monkeypatch.setattr(checked, "reads", lambda: known)
-    call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)
+    monkeypatch.setattr(launches, "reads", lambda: known)
+    call = launches.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)
     call(X)
     assert both.kernel.driver.launches[-1].stream == 0x900
     refused[0] = 1
@@ -535,9 +537,11 @@ def test_errors_that_are_not_of_arguments_are_raised(make, monkeypatch):
 
         monkeypatch.setattr(both.kernel.driver, "zeroed", zeroed)
         monkeypatch.setattr(family, "stream", 0x999)
-        with pytest.raises(type(error)):
-            both.native(X)
-    assert not both.kernel.driver.launches
+        monkeypatch.setattr(both.plain.driver, "zeroed", zeroed)
+        for call in (both.native, both.python):
+            with pytest.raises(type(error)):
+                call(X)
+    assert not both.kernel.driver.launches and not both.plain.driver.launches
 
 
 @needs_part
@@ -569,7 +573,7 @@ def test_nothing_is_held(make, monkeypatch):
     both = Both(monkeypatch, function, tensors=(TensorMap(0, F32, (16, 8), 32),), barrier=True)
     quiet = ctypes.CDLL(None).sched_yield  # gives 0
     monkeypatch.setattr(both.kernel.driver, "launch_address", ctypes.cast(quiet, ctypes.c_void_p).value)
-    call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, lambda args: None, None)
+    call = launches.maker(both.kernel, ArrayFamily.TORCH)(4, lambda args: None, None)
     x, other, big, value = Tensor(0x10000, (20, 8)), Tensor(0x30000, (160,)), 10**30, 1e10
     counted = (x, other, big, value, call, Tensor, family, both.kernel.maps[0], READS.given[-1])
     before = None
@@ -602,7 +606,7 @@ def test_a_launch_in_a_circle_is_collected(saxpy):
     slow = Slow()
     gone = []
     weakref.finalize(slow, gone.append, True)
-    slow.launch = checked.maker(saxpy.kernel, ArrayFamily.TORCH)(4, slow, None)
+    slow.launch = launches.maker(saxpy.kernel, ArrayFamily.TORCH)(4, slow, None)
     slow.launch(2.5, X, Y, 1)
     del slow
     gc.collect()
@@ -611,13 +615,13 @@ def test_a_launch_in_a_circle_is_collected(saxpy):
 
 @needs_part
 def test_more_than_it_holds_is_pythons(make, monkeypatch):
-    monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
-    monkeypatch.setattr(checked, "reads", lambda: READS)
+    monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, family)
+    monkeypatch.setattr(launches, "reads", lambda: READS)
     monkeypatch.setattr(Reads, "number_of", lambda self, dtype: DTYPES[dtype])
     for count, kind in ((127, "Checked"), (128, "function")):
         signature = Signature.of(make.kernel(make.pointer("x", F32), *(make.value(f"v{k}", I32) for k in range(count))).typed)
         kernel = gpu_kernel(signature)
-        call = checked.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
+        call = launches.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
         call(X, *range(count))
         assert type(call).__name__ == kind and kernel.driver.launches[-1].values == (0x10000, *range(count))
 
@@ -682,13 +686,13 @@ def test_without_it_pythons_path_is_taken(tmp_path):
 
 
 def test_without_it_the_maker_is_pythons(make, monkeypatch):
-    monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
+    monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, family)
     signature = Signature.of(make.kernel(make.pointer("x", F32)).typed)
     kernel = gpu_kernel(signature)
     for part, reads in ((None, READS), (SimpleNamespace(MOST_VALUES=99, MOST_BYTES=9999), None)):
         monkeypatch.setattr(native, "module", lambda part=part: part)
-        monkeypatch.setattr(checked, "reads", lambda reads=reads: reads)
-        call = checked.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
+        monkeypatch.setattr(launches, "reads", lambda reads=reads: reads)
+        call = launches.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
         call(X)
         assert type(call).__name__ == "function"
     assert len(kernel.driver.launches) == 2

@@ -25,7 +25,7 @@ from snap.host.arguments.signature import Signature  # noqa: E402
 from snap.host.arguments.validate import bind  # noqa: E402
 from snap.host.device.gpu import numbers_of  # noqa: E402
 from snap.host.errors import LaunchError  # noqa: E402
-from snap.host.plan import checked, families, fastpath, native  # noqa: E402
+from snap.host.plan import conditions, families, launches, native  # noqa: E402
 from snap.host.torch import likeness, torchreads, torchwrites  # noqa: E402
 
 pytestmark = pytest.mark.skipif(native.module() is None, reason=f"no native part: {native.reason()}")
@@ -48,16 +48,17 @@ class OnCpu:
 
         def family(signature):
             made = of_torch(signature)
-            names = {**made.names, "plain": torchreads.plain("CPU"), "current_device": lambda: -1, "torch_stream": lambda device: 7}
-            return families.ArraySpelling(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.compare, made.writable, made.changed)
+            looked_at, plain = torchreads.plain_keys("CPU")
+            names = {**made.names, "LOOKED_AT": looked_at, "PLAIN": plain, "current_device": lambda: -1, "current_stream": lambda device: 7}
+            return families.ArraySpelling(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.memory, made.writable, made.changed)
 
-        monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
-        monkeypatch.setattr(checked, "reads", lambda: dataclasses.replace(found, plain=torchreads.plain_keys("CPU"), cuda=0))
+        monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, family)
+        monkeypatch.setattr(launches, "reads", lambda: dataclasses.replace(found, plain=torchreads.plain_keys("CPU"), cuda=0))
         signature = Signature.of(function.typed)
         self.kernel = gpu_kernel(signature)
         self.kernel.device.number = -1
-        self.call = checked.maker(self.kernel, ArrayFamily.TORCH)(4, handed_over, None)
-        self.python = fastpath.maker(self.kernel, ArrayFamily.TORCH)(4, handed_over, None)
+        self.call = launches.maker(self.kernel, ArrayFamily.TORCH)(4, handed_over, None)
+        self.python = launches.InPython(self.kernel, family(signature), conditions.Conditions(signature))(4, handed_over, None)
 
     def passed(self, call, args):
         before = len(self.kernel.driver.launches)
@@ -298,18 +299,18 @@ def test_keys_are_what_torch_says(monkeypatch, part):
     monkeypatch.setattr(torchreads, "_reader", None)
     if part == "python":
         monkeypatch.setattr(native, "module", lambda: None)
-    plain = torchreads.plain("CPU")
+    looked_at, wanted = torchreads.plain_keys("CPU")
     for name, tensor in kinds(torch.ones(8, 8)):
         if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-            said = torchreads.keys(tensor) == torchreads.asked_keys(tensor), plain(tensor), torchreads.plain("CUDA")(tensor)
-            assert said == (True, name in PLAIN, False), name
+            said = torchreads.keys(tensor) == torchreads.asked_keys(tensor), torchreads.keys(tensor) & looked_at == wanted and torchreads.has_memory(tensor)
+            assert said == (True, name in PLAIN), name
     assert (torchreads._reader is not None) == (part == "native")
 
 
 def test_a_torch_that_does_not_say_what_kind_a_tensor_is(monkeypatch):
     """Then none is a plain one."""
     monkeypatch.setattr(torchreads, "asked_keys", lambda tensor: torch._C._no_such_function(tensor))
-    assert not torchreads.plain("CPU")(torch.ones(3)) and likeness.likeness([torch.ones(3)]) is None
+    assert likeness.likeness([torch.ones(3)]) is None
     assert torchreads.reads.__wrapped__() is None
 
 

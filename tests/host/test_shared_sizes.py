@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from host import test_native
+from host.passed import gpu_kernel
 
 import snap
 from snap import *
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.arguments.sizes import bytes_at_launch, rows_at_launch
 from snap.host.launch import launcher
+from snap.host.plan import launches
 from snap.machine import MachineError
 
 SCHEDULES = (None, 1)
@@ -174,31 +176,30 @@ def test_arrays_of_ended_scopes_have_bytes_of_their_own():
     assert not any("takes" in p.reason or "bytes" in p.reason for p in scopes.syncs())
 
 
-def test_the_fast_path_is_that_of_the_size(monkeypatch):
-    """A launch whose arguments decide the same sizes is made with the bytes that were checked; any other takes the whole way."""
+@pytest.mark.parametrize("part", [pytest.param(True, marks=test_native.needs_part, id="native"), pytest.param(False, id="python")])
+def test_a_repeated_launch_has_the_bytes_of_its_own_arguments(monkeypatch, part):
+    """They are counted once for each choice of the numbers that decide them; what does not fit takes the whole way."""
     compiled = two._the_one({})
-    calls, fast, whole = launcher(compiled), [], []
+    signature = launcher(compiled).signature
+    monkeypatch.setitem(launches.FAMILIES, ArrayFamily.TORCH, test_native.family)
+    monkeypatch.setattr(launches, "reads", lambda: test_native.READS if part else None)
+    monkeypatch.setattr(test_native.Reads, "number_of", lambda self, dtype: test_native.DTYPES[dtype])
+    kernel, counted = gpu_kernel(signature), []
+    kernel.compiled, kernel.device.shared_limit = compiled, 90_000
 
-    def make(number, slow, stream, dynamic):
-        return lambda *args: fast.append((number, dynamic, args))
+    def dynamic(args):
+        counted.append(args[1:])
+        return type(kernel).dynamic(kernel, args)
 
-    def size(args):
-        return bytes_at_launch(compiled.module, rows_at_launch("two", calls.signature.shared, args))
-
-    monkeypatch.setattr(calls, "_maker", lambda kernel, bound: make)
-    monkeypatch.setattr(calls, "_kernels", {0: SimpleNamespace(dynamic=size)})
-    monkeypatch.setattr(calls, "_ready", {})
-    monkeypatch.setattr(calls, "at", type(calls.at)(calls))
-    monkeypatch.setattr(two, "_at", calls.at)
-    monkeypatch.setattr(calls, "start", lambda args, *rest: whole.append(args))
-    for n in (16, 100):
-        calls._prepare(SimpleNamespace(args=("x", n, 4)), 2, 2, (), 0, "auto", None)
-    two[2]("x", 16, 4)
-    two[2]("y", 100, m=4)
-    two.launch("z", 16, 4, blocks=2)
-    assert fast == [(2, size((None, 16, 4)), ("x", 16, 4)), (2, size((None, 100, 4)), ("y", 100, 4)), (2, size((None, 16, 4)), ("z", 16, 4))]
-    assert fast[0][1] != fast[1][1] and not whole
-    others = [("x", 17, 4), ("x", 16, 5), ("x", np.int64(16), 4), ("x", 16), ("x", 16, 4, 4)]
-    for args in others:
-        two[2](*args)
-    assert whole == others and len(fast) == 3
+    monkeypatch.setattr(kernel, "dynamic", dynamic)
+    call = launches.maker(kernel, ArrayFamily.TORCH)(2, test_native.handed_over, None)
+    out = test_native.Tensor(0x10000, (64,), "i32")
+    sizes = (16, 4), (100, 4), (16, 4), (16, 5), (0, 0), (100, 4), (16, 4)
+    for n, m in sizes:
+        call(out, n, m=m)
+        assert kernel.driver.launches[-1].shared == bytes_at_launch(compiled.module, rows_at_launch("two", signature.shared, (None, n, m)))
+    assert counted == [(16, 4), (100, 4), (16, 5), (0, 0)] and len({launch.shared for launch in kernel.driver.launches}) == 3
+    for n, m in ((-1, 0), (100_001, 0), (89_999, 0), (0, 2**32), (np.int64(16), 4)):
+        with pytest.raises(test_native.Handed):
+            call(out, n, m)
+    assert len(kernel.driver.launches) == len(sizes)

@@ -77,8 +77,8 @@ def test_the_operator_keeps_torchs_rules(device, swapped):
 
 def test_deterministic_as_torch_is(device, monkeypatch):
     asked = []
-    inner = snap.lib.attention.__globals__["_gradients"]
-    monkeypatch.setitem(snap.lib.attention.__globals__, "_gradients", lambda *args: (asked.append(args[10]), inner(*args))[1])
+    inner = snap.lib.attention.__wrapped__.__globals__["_gradients"]
+    monkeypatch.setitem(snap.lib.attention.__wrapped__.__globals__, "_gradients", lambda *args: (asked.append(args[10]), inner(*args))[1])
     q, k, v = given(device, 1, 1, 10, 64)
     for wanted in (True, False):
         torch.use_deterministic_algorithms(wanted)

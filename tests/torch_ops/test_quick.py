@@ -142,7 +142,7 @@ def forget():
         function.calls.clear()
 
 
-FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients, lib.gelu, lib.layer_norm]
+FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients, lib.gelu, lib.layer_norm, lib.attention]
 
 
 def filled(*shape, dtype=torch.float32):
@@ -198,6 +198,28 @@ def test_a_layer_s_plan_is_for_calls_without_a_gradient(gpu):
         same(x, True)
         x = x.detach()
     assert len(gpu.launched) > 6
+
+
+def test_attention_s_plan_is_for_calls_without_a_gradient(gpu):
+    """It is asked before torch's state is looked at: by the function, and by the function below the operator."""
+    def same(given, wanted):
+        found, logs = lib.attention(*given, lse=True)
+        exact = torch.nn.functional.scaled_dot_product_attention(*(x.detach().float() for x in given))
+        torch.testing.assert_close(found.detach().float(), exact, rtol=2e-2, atol=2e-2)
+        assert (found.requires_grad, logs.requires_grad) == (wanted, wanted)
+
+    given = [filled(1, 1, 16, 64, dtype=torch.bfloat16) / 8 for _ in range(3)]
+    given = [contiguous(x.shape, torch.bfloat16).copy_(x) for x in given]
+    for _ in range(3):
+        same(given, False)
+        wanting = [contiguous(x.shape, torch.bfloat16).copy_(x).requires_grad_() for x in given]
+        same(wanting, True)
+        with torch.no_grad():
+            same(wanting, False)
+        same(given, False)
+    assert len(gpu.launched) > 6
+    with pytest.raises(LaunchError, match="vmap"):
+        torch.func.vmap(lambda x: lib.attention(x, x, x))(torch.stack(given))
 
 
 def test_what_is_allocated(gpu):

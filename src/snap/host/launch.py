@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.launches import MOST_BLOCKS
@@ -39,8 +39,7 @@ from snap.host.device.gpu import GpuKernel, current_stream, stream_handle
 from snap.host.device.tensors import encoding
 from snap.host.errors import GpuError, LaunchError, ToolchainError
 from snap.host.occupancy import on_device, on_machine
-from snap.host.plan import checked
-from snap.host.plan.bysize import BySize
+from snap.host.plan import launches
 from snap.host.plan.conditions import supports
 from snap.host.plan.families import FAMILIES
 from snap.host.torch import torchtraced
@@ -303,20 +302,13 @@ class Launcher:
         key = blocks, target, stream
         if make is None or number == 0 or not (stream is None or type(stream) is int):
             return
-        sized = self.signature.shared.arrays
         ready = self._ready.get(key)
-        if ready is not None and ready[0] is make and not sized:
+        if ready is not None and ready[0] is make:
             return
         given = -len(extents) or None  # of the arguments: the user's
-        slow = lambda args: self.start(args[:given], blocks, target, stream)  # noqa: E731
-        dynamic = (self._kernels[device].dynamic(bound.args),) if sized else ()
-        function = make(number, slow, stream, *dynamic)
+        function = make(number, lambda args: self.start(args[:given], blocks, target, stream), stream)
         if extents:
             function = self._with(function, extents)
-        if sized:
-            whole = lambda args: self.start(args, blocks, target, stream)  # noqa: E731
-            known = ready[1] if ready is not None and ready[0] is make else BySize(self.signature, whole)
-            function = cast(BySize, known).with_size(bound.args, function)
         _keep(self._ready, key, (make, function))
         if target == "auto" and stream is None:
             _keep(self.at, blocks, function)
@@ -335,7 +327,7 @@ class Launcher:
             return None
         key = kernel.device.number, family
         if key not in self._makers:
-            self._makers[key] = checked.maker(kernel, family, self.where)
+            self._makers[key] = launches.maker(kernel, family, self.where)
         return self._makers[key]
 
 

@@ -4,7 +4,7 @@ Input:      a compiled module and validated arguments
 Output:     the kernel runs on the given stream
 Invariant:  what only the device knows (architecture, shared memory, residency) is checked before the first launch; the
             module is loaded once a device
-Non-goals:  validating arguments (validate.py), the fast path of repeated launches (fastpath.py)
+Non-goals:  validating arguments (validate.py), repeated launches (plan/)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from snap.record import record
 # CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream,
 # the attributes, their number.
 _CONFIG = struct.Struct("<7I4xQQI4x")
-STREAM_AT = 32
+SHARED_AT, STREAM_AT = 24, 32
 # CUlaunchAttribute: an id, padding, and a value of 64 bytes.
 _ATTRIBUTE = struct.Struct("<I4xI60x")
 _COOPERATIVE = 2

@@ -6,27 +6,29 @@ Invariant:  a launch is repeated only where all that validate.py would ask of it
             the whole way, which makes the call or says what is wrong
 Non-goals:  messages; the first call
 
-There are two kinds of guards.
+A `Guard` (guard.py) is conditions, as Python text over the arguments, and what the names in them mean.  plans.py prints
+every plan: the guard, then the lines that make the call.
 
-    guard               made for            what is asked                               asked by
-    conditions.py       a user's launch     every argument, anew: type and range of     fastpath.py prints Python;
-                                            each number; kind, type, device, strides,   checked.py fills the table
-                                            alignment and memory of each array;         that c/checked.h reads
-                                            sizes, overlap, `where=`
-    guard.py            a library call, a   whether arguments and torch's state are     plans.py prints Python, which
-                        torch operator      as they were: one comparison of torch's     asks c/alike.h for the kinds
-                                            own, values, addresses modulo `LINE`        of tensors
+    made for            what is asked                                   made by             in C
+    a user's launch     every argument, anew: type and range of each    launches.py, from   c/checked.h, from a table
+                        number; kind, type, device, strides,            conditions.py and   that launches.py fills from
+                        alignment and memory of each array; sizes,      families.py         the same conditions
+                        overlap, `where=`
+    a library call, a   whether arguments and torch's state are as      guard.py            c/alike.h asks for the
+    torch operator      they were: one comparison of torch's own,                           kinds of tensors
+                        values, addresses modulo `LINE`
 
-A plan has steps: allocations, views, launches (steps.py).  A user's launch is one launch of numbers and addresses that
-were just read.  A library call's launches have every number packed already, so that only addresses are added
-(trusted.py, c/trusted.h).  A torch operator's plan calls the operator's work (snap.torch.short).
+The lines of a plan are steps: allocations, views, launches (steps.py).  A user's launch is one launch of numbers and
+addresses that were just read.  A library call's launches have every number packed already, so that only addresses are
+added.  trusted.py prints both (c/trusted.h makes the second kind).  A torch operator's plan calls the operator's work
+(snap.torch.short).
 
 The life of a call `k[blocks](x, y, n)`:
 
 1.  The first one finds no function in `Launcher.ready`.  It takes the whole way: `bind` checks, `GpuKernel` compiles,
     loads and launches, and `_prepare` puts a function there.
-2.  The next one is that function.  `Checked` (C) or the text of fastpath.py reads every argument, packs and launches.
-    What depends on sizes and numbers alone (shapes, rows, `where=`) is remembered for those it held for.
+2.  The next one is that function.  `Checked` (C) or a plan in Python reads every argument, packs and launches.  What
+    depends on sizes and numbers alone (shapes, rows, `where=`, shared memory) is remembered for those it held for.
 3.  An argument that does not fit, an exception, or an option takes the whole way again.
 
 The life of a library call:

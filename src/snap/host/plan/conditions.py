@@ -15,6 +15,7 @@ import re
 from functools import cached_property
 
 from snap._compiler.ir.types import BF16, BOOL, Scalar
+from snap._compiler.ir.walk import variables
 from snap.host.arguments.preconditions import Precondition
 from snap.host.arguments.signature import HELPERS, Pointer, Signature, ValueArgument
 from snap.host.arguments.validate import accepted_shapes
@@ -32,6 +33,7 @@ class Conditions:
     """pointers, numbers   the parameters with their places
     maps      the parameter of each tensor map
     sized     the parameters whose size or value decides whether `where=` holds
+    deciding  the parameters whose value decides how much shared memory a block has
     """
 
     def __init__(self, signature: Signature, where: Precondition | None = None, maps: tuple[int, ...] = ()):
@@ -40,6 +42,8 @@ class Conditions:
         self.numbers = [(k, param) for k, param in enumerate(signature.params) if isinstance(param, ValueArgument)]
         self.sized = set() if where is None else {k for _, k in where.at}
         self.sized |= {one for k, param in self.pointers if k in self.sized for one in decided_by(param)}
+        read = {v.uid for array in signature.shared.arrays for v in variables(array.extent)}
+        self.deciding = tuple(at for uid, at in signature.shared.params if uid in read)
 
     @property
     def names(self) -> dict[str, object]:
@@ -48,25 +52,16 @@ class Conditions:
         return {**HELPERS, "prod": math.prod, "accepted_shapes": accepted_shapes, "where": quick, "keeps": keeps}
 
     @cached_property
-    def decides(self) -> tuple[int, ...] | None:
-        """List the arguments that decide `where=`; None where there is none, or where floats are among them, whose
-        zeros and NaNs are not told apart by comparing.
+    def remembered(self) -> bool:
+        """Decide whether those for which `where=` held are remembered: not where floats decide it, whose zeros and NaNs
+        are not told apart by comparing.
         """
-        floats = any(k in self.sized and param.scalar.is_float for k, param in self.numbers)
-        return None if floats or self.where is None else tuple(sorted(self.sized))
-
-    def together(self, addresses: list[str], shape: str, holds: str | None) -> list[str]:
-        """List all that must hold of arrays that fit one by one, with their bytes in `n{k}`.
-
-        addresses: what leaves them in `p{k}`, aligned.  shape: how to ask for one.  holds: that `where=` does
-        """
-        lying = [f"(p{k} or not n{k})" for k, _ in self.pointers]
-        checks = [*addresses, *lying, *self.of_sizes(shape)]
-        checks += self.apart()
-        return checks if holds is None else [*checks, holds]
+        return not any(k in self.sized and param.scalar.is_float for k, param in self.numbers)
 
     def of_sizes(self, shape: str) -> list[str]:
-        """List what sizes and numbers decide.  It leaves the extents of shaped arrays in `d{k}`."""
+        """List what sizes and numbers decide.  It leaves the extents of shaped arrays in `d{k}`.  shape: how to ask for
+        one.
+        """
         return [
             *(f"not n{k} % {param.align}" for k, param in self.pointers if param.lanes > 1),
             *(_shape(k, param, shape.format(a=f"a{k}", i=k)) for k, param in self.pointers if param.dims is not None),
@@ -84,16 +79,20 @@ class Conditions:
             if not (one.const and other.const)
         ]
 
-    def holds(self) -> str | None:
+    def held(self) -> list[str]:
         """Say that `where=` holds.  It is a function of lengths and numbers: for those for which it held it holds."""
         if self.where is None:
-            return None
+            return []
         asked = f"where(blocks, {', '.join(map(self._length, range(len(self.signature.params))))})"
-        if self.decides is None:
-            return asked
+        if not self.remembered:
+            return [asked]
         arrays = {k for k, _ in self.pointers}
-        key = "".join(f"{'n' if k in arrays else 'a'}{k}, " for k in self.decides)
-        return f"((key := ({key})) in held or keeps(held, key, {asked}))"
+        key = "".join(f"{'n' if k in arrays else 'a'}{k}, " for k in sorted(self.sized))
+        return [f"((key := ({key})) in held or keeps(held, key, {asked}))"]
+
+    def shared(self) -> str | None:
+        """Say how many bytes of shared memory a launch gives each block; None where no argument decides them."""
+        return f"shared({', '.join(f'a{k}' for k in self.deciding)})" if self.signature.shared.arrays else None
 
     def _length(self, k: int) -> str:
         """Say what `where=` is told of an argument."""
@@ -129,14 +128,6 @@ def number(name: str, scalar: Scalar) -> str:
     if scalar.is_float:
         return f"((t := type({name})) is float or t is int)"
     return f"type({name}) is int"
-
-
-def same_number(k: int, scalar: Scalar) -> str:
-    """Say that a number is packed as the remembered one, which was right.  Zeros have signs, and NaNs equal nothing."""
-    if scalar == BOOL:
-        return f"a{k} is k{k}"
-    equal = f"a{k} == k{k} != 0" if scalar.is_float else f"a{k} == k{k}"
-    return f"(a{k} is k{k} or {number(f'a{k}', scalar)} and {equal})"
 
 
 def _shape(k: int, param: Pointer, given: str) -> str:

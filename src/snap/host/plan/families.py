@@ -3,19 +3,17 @@
 Input:      a signature; the library is loaded
 Output:     FAMILIES: by kind of array, a function that gives its `ArraySpelling`
 Invariant:  what is asked is what validate.py asks
-Non-goals:  the function that asks (fastpath.py); NumPy's arrays, whose launches the CPU machine runs
+Non-goals:  the function that asks (launches.py); NumPy's arrays, whose launches the CPU machine runs
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from snap._compiler.ir.types import BF16
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.arguments.signature import Pointer, Signature
 from snap.host.torch import torchreads, torchwrites
-from snap.host.torch.likeness import likeness
 from snap.record import record
 
 
@@ -26,7 +24,7 @@ class ArraySpelling:
     guards     what must hold, one thing each; the size in bytes is left in `n{i}`
     anywhere   that the array is on DEVICE
     alone      the same where the machine has no other GPU
-    compare    of arrays that passed these: what tells whether others are like them, if there is such a thing
+    memory     that it has memory, once its address is in `p{i}`; `{bytes}` are those of an element
     writable   that a kernel may write into it
     changed    what is done with those that it may have written, `{all}`
     """
@@ -37,7 +35,7 @@ class ArraySpelling:
     pointer: str
     shape: str
     names: dict[str, object]
-    compare: Callable | None = None
+    memory: str = "(p{i} or not n{i})"
     writable: str = ""
     changed: str = ""
 
@@ -61,10 +59,16 @@ _DTYPES = {
 
 def _torch_family(signature: Signature) -> ArraySpelling:
     torch = sys.modules["torch"]
+    try:
+        keys, (looked_at, plain) = torch._C._dispatch_keys, torchreads.plain_keys("CUDA")
+    except AttributeError:  # this torch does not say what kind a tensor is: asking fails, and the whole way is taken
+        keys, looked_at, plain = None, 0, 0
     names: dict[str, object] = {
         "Tensor": torch.Tensor,
         "Parameter": torch.nn.Parameter,
-        "plain": torchreads.plain("CUDA"),
+        "keys": keys,
+        "LOOKED_AT": looked_at,
+        "PLAIN": plain,
         "grad_enabled": torch.is_grad_enabled,
         "tell_torch": torchwrites.telling(),
     }
@@ -74,13 +78,13 @@ def _torch_family(signature: Signature) -> ArraySpelling:
     # The raw calls cost a tenth of the public ones, which make an object; older or newer versions of torch may lack
     # them.
     names["current_device"] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-    names["torch_stream"] = getattr(
+    names["current_stream"] = getattr(
         torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
     )
     return ArraySpelling(
         guards=(
             "((t := type({a})) is Tensor or t is Parameter)",
-            "plain({a})",
+            "keys({a}).raw_repr() & LOOKED_AT == PLAIN",
             "{a}.dtype is dtype{i}",
             "{a}.is_contiguous()",
             "(n{i} := {a}.nbytes) >= 0",
@@ -90,7 +94,8 @@ def _torch_family(signature: Signature) -> ArraySpelling:
         pointer="{a}.data_ptr()",
         shape="{a}.shape",
         names=names,
-        compare=likeness,
+        memory="(not n{i} or p{i} != (at := {a}.storage_offset() * {bytes})"
+        " and at + n{i} <= {a}.untyped_storage().nbytes())",
         writable="not ({a}.requires_grad and grad_enabled())",
         changed="tell_torch({all})",
     )
@@ -103,7 +108,7 @@ def _cupy_family(signature: Signature) -> ArraySpelling:
         if isinstance(param, Pointer):
             held = "uint16" if param.elem == BF16 else _DTYPES[param.elem.name]  # its bits
             names[f"dtype{index}"] = cupy.dtype(held)
-    names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
+    names["current_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
     return ArraySpelling(
         guards=("type({a}) is ndarray", "{a}.dtype == dtype{i}", "{a}.flags.c_contiguous", "(n{i} := {a}.nbytes) >= 0"),
         anywhere="(m{i} := {a}.data).device_id == DEVICE",

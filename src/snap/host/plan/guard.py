@@ -5,7 +5,7 @@ Output:     `Guard`: conditions as Python text over the arguments a0, a1, ..., a
 Invariant:  a guard holds only where all that it was made of is as it was.  `like_state`: kind, type, shape, strides,
             device and gradient of each tensor, torch's modes and thread-local state.  `like_values`: every value that
             is no tensor, with its type and its sign.  `like_places`: each address modulo `LINE`
-Non-goals:  what a plan does (steps.py); kernels whose arguments are checked anew at each launch (fastpath.py)
+Non-goals:  what a plan does (steps.py); launches whose arguments are read anew (launches.py)
 """
 
 from __future__ import annotations

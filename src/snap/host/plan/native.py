@@ -5,7 +5,7 @@ Output:     `module()`: the extension module, or None; `reason()`: why there is 
 Invariant:  never fatal: without it everything works as before, and takes longer.  What is loaded was compiled from this
             text, by this compiler, for this Python; it is kept as compiled kernels are (cache.py), so that processes
             may build at once, and what is damaged is built again
-Non-goals:  what it does (native.c), and for whom (checked.py, trusted.py)
+Non-goals:  what it does (native.c), and for whom (launches.py, trusted.py)
 
 SNAP_NATIVE=0 in the environment: Python's path is taken.  SNAP_NATIVE=1: a build that fails is an error.
 """

@@ -10,9 +10,10 @@ Non-goals:  what the lines do (steps.py), and whoever makes a plan where none ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from snap.host.errors import GpuError
 from snap.host.plan.guard import Guard
 
 MISS: Any = object()  # what a plan gives for a call that is not its own
@@ -34,15 +35,50 @@ def no_plan() -> CallPlan:
     return CallPlan(lambda *values: MISS)
 
 
-def plan(name: str, count: int, guard: Guard, lines: Sequence[str], names: dict[str, object]) -> CallPlan:
-    """Make a plan of `count` arguments: lines that end in `return`, which mean what `names` says."""
-    args = ", ".join(f"a{k}" for k in range(count))
-    body = "".join(f"        {line}\n" for line in lines)
-    text = f"def run({args}):\n    if {' and '.join(guard.conditions)}:\n{body}    return MISS\n"
-    known: dict[str, Any] = {**names, **guard.names, "MISS": MISS}
+_RUN = """\
+def make({bound}):
+    def run({args}):
+        try:
+            if not ({conditions}):
+                return MISS
+{first}        except GpuError:
+            raise
+        except Exception:
+            return MISS
+{lines}    return run
+"""
+
+
+def printed(
+    where: str,
+    count: int,
+    guard: Guard,
+    lines: Sequence[str],
+    names: Mapping[str, object],
+    first: Sequence[str] = (),
+    bound: Sequence[str] = (),
+) -> Callable[..., Callable]:
+    """Print the function of a plan of `count` arguments: the guard, then lines that end in `return`, which mean what
+    `names` says.  An error in the guard is the whole way's to explain.
+
+    first: lines before those, an error in which is so, too.  bound: names that what is returned takes, by name
+    """
+    text = _RUN.format(
+        bound=", ".join(bound),
+        args=", ".join(f"a{k}" for k in range(count)),
+        conditions="\n                and ".join(guard.conditions),
+        first="".join(f"            {line}\n" for line in first),
+        lines="".join(f"        {line}\n" for line in lines),
+    )
+    known: dict[str, Any] = {**names, **guard.names, "MISS": MISS, "GpuError": GpuError}
+    exec(compile(text, where, "exec"), known)
+    return known["make"]
+
+
+def plan(name: str, count: int, guard: Guard, lines: Sequence[str], names: Mapping[str, object]) -> CallPlan:
+    """Make the plan of a call."""
     # Compiled anew for each plan: torch's compiler keeps what it makes of a code object in the globals it met first.
-    exec(compile(text, f"<quick call of {name}>", "exec"), known)
-    return CallPlan(known["run"])
+    return CallPlan(printed(f"<quick call of {name}>", count, guard, lines, names)())
 
 
 class Plans:

@@ -275,7 +275,7 @@ class _Text:
         found = {}
         for name, launch in self.launches.items():
             step = self.made[name]
-            given = [(k, step.args[k], *self.origin(step.arrays[id(step.args[k])])) for k in launch.arrays]
+            given = [(k, step.args[k], *self.origin(step.arrays[id(step.args[k])])) for k in launch.given]
             given = [one for one in given if one[2] in self.given]
             for i, first, base, _ in given:
                 for j, second, other, _ in given:
@@ -303,9 +303,9 @@ class _Text:
         for number, step in enumerate(self.steps):
             if step.name in self.launches:
                 launch = self.launches[step.name]
-                addresses = {k: self.address(step.args[k], step.arrays) for k in launch.arrays}
-                lines, names = launch.text(number, addresses)
-                found += lines
+                addresses = {k: self.address(step.args[k], step.arrays) for k in launch.given}
+                packing, launching, names = launch.text(number, addresses)
+                found += packing + launching
                 self.names.update(names)
             elif step.name in self.inside:
                 found += ["if shared:", f"    p{step.name} = shared + {self.inside[step.name]}", "else:"]

@@ -28,7 +28,7 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from snap.host.plan import native
@@ -69,7 +69,8 @@ class Reads:
 
     def reader(self, part: Any) -> Any:
         """Make the object by which native.c reads tensors."""
-        return part.Reader(*self.given, *self.plain)
+        *words, tensor, parameter = self.given
+        return part.Reader(struct.pack(f"={len(words) + 2}Q", *words, *self.plain), tensor, parameter)
 
 
 @functools.cache
@@ -246,18 +247,6 @@ def plain_keys(backend: str) -> tuple[int, int]:
     dense = keys_of(backend)
     of_autograd = (keys_of(f"Autograd{backend}") | keys_of("ADInplaceOrView")) & ~dense
     return (1 << 64) - 1 - of_autograd, dense | keys_of(f"Autocast{backend}")
-
-
-def plain(backend: str) -> Callable[[Any], bool]:
-    """Make a function that says whether a Tensor or Parameter is a plain one of that kind of device, and has memory.
-    It says no where this torch does not know.
-    """
-    try:
-        looked_at, wanted = plain_keys(backend)
-        asked_keys(sys.modules["torch"].empty(0, device="cpu"))
-    except AttributeError:
-        return lambda tensor: False
-    return lambda tensor: keys(tensor) & looked_at == wanted and has_memory(tensor)
 
 
 def has_memory(tensor: Any) -> bool:

@@ -5,7 +5,7 @@ Output:     `check_written`: refuses what autograd would have to see; `written`:
             versions
 Invariant:  every launch that may write a tensor raises its version, so that what autograd has kept of it is known to
             have changed, as after an operation of torch's own.  Which tensors these are, the kernel's parameters say:
-            all pointers that are not const.  So it is whether a call goes the whole way or a short one (fastpath.py,
+            all pointers that are not const.  So it is whether a call goes the whole way or a short one (launches.py,
             c/checked.h, steps.py)
 Non-goals:  derivatives: a launch has none.  Who wants one makes an operator (snap.torch)
 

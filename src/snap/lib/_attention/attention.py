@@ -38,7 +38,7 @@ from snap.lib._attention.kernels import ROWS, forward_kernel
 from snap.lib._attention.one_pass import finish_kernel, one_pass_kernel, rows_kernel
 from snap.lib._calls.arrays import Argument, argument, check_apart, same_place
 from snap.lib._calls.public_types import ArrayT
-from snap.lib._calls.recorded import launch, recorded, step, view
+from snap.lib._calls.recorded import launch, recorded, served_by, step, view
 from snap.lib._gemm.arrays import of_type
 from snap.lib._torch.attention import register, watched
 from snap.lib._torch.derivatives import refuse_unseen
@@ -48,6 +48,23 @@ from snap.record import record
 # cache.
 NEAR, NEAR_BACK = 24 << 20, 8 << 20
 LONG = 1536  # queries from which on blocks of three warpgroups pay, where heads have 64 columns
+
+
+@recorded(offsets=True)
+def _attention(q, k, v, causal, scale, window, out, lse):
+    given = _given(q, k, v, causal, scale, window)
+    batch, heads, rows, _ = given.queries.shape
+    if type(lse) is not bool:
+        raise LaunchError("snap.lib.attention", f"is True or False, not {lse!r}", "lse")
+    written = given_like(result(given.queries) if out is None else out, given.queries, given.queries.shape)
+    logs = given.queries.new((batch, heads, rows), F32) if lse else None
+    if given.keys.size == 0 and written.size:
+        step(_fill, written.array, 0)
+        if logs is not None:
+            step(_fill, logs, -math.inf)
+    elif written.size:
+        _run(given, written, logs)
+    return step(_together, written.array, logs) if lse else written.array
 
 
 @overload
@@ -77,6 +94,7 @@ def attention(
 ) -> tuple[ArrayT, ArrayT]: ...
 
 
+@served_by(_attention)
 def attention(
     q: ArrayT,
     k: ArrayT,
@@ -115,23 +133,6 @@ def register_operators() -> None:
             _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, None, None, None, False)
         ),
     )
-
-
-@recorded(offsets=True)
-def _attention(q, k, v, causal, scale, window, out, lse):
-    given = _given(q, k, v, causal, scale, window)
-    batch, heads, rows, _ = given.queries.shape
-    if type(lse) is not bool:
-        raise LaunchError("snap.lib.attention", f"is True or False, not {lse!r}", "lse")
-    written = given_like(result(given.queries) if out is None else out, given.queries, given.queries.shape)
-    logs = given.queries.new((batch, heads, rows), F32) if lse else None
-    if given.keys.size == 0 and written.size:
-        step(_fill, written.array, 0)
-        if logs is not None:
-            step(_fill, logs, -math.inf)
-    elif written.size:
-        _run(given, written, logs)
-    return step(_together, written.array, logs) if lse else written.array
 
 
 @record

@@ -331,6 +331,15 @@ def entry(function: Callable, calls: Calls, slow: Callable, args: str = "") -> C
     return made
 
 
+def served_by(function: Any, args: str = "") -> Callable[[F], F]:
+    """Ask a recorded function's plans before the function that decides whether that one serves a call.
+
+    A plan takes only a call like one that was served, in torch's state of then, while no mode, transform or tracer is
+    active: the function would decide alike.  args: those of the recorded function, where they are others.
+    """
+    return lambda outer: entry(outer, function.calls, outer, args)  # type: ignore[return-value]
+
+
 def _torch_compiles() -> Callable[[], bool]:
     """Give what says whether torch's compiler reads this; without torch nothing is quick."""
     torch = sys.modules.get("torch")

@@ -64,20 +64,16 @@ def wants_gradient(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
 
 
-def derivative_wanted(value: object) -> bool:
-    """Decide whether a function that has no derivative would lose one; torch need not be loaded. While torch's compiler
-    reads this it seems to be in a transform; the operator refuses a call in one.
+def refuse_derivatives(function: str, **tensors: object) -> None:
+    """Refuse derivatives of a call of `snap.lib.function`, which would be lost; torch need not be loaded. While torch's
+    compiler reads this it seems to be in a transform; the operator refuses a call in one.
     """
     torch: Any = sys.modules.get("torch")
-    if not isinstance(value, getattr(torch, "Tensor", ())):
-        return False
-    return wants_gradient(value) or has_tangent(value) or not torch.compiler.is_compiling() and transformed()
-
-
-def refuse_derivatives(function: str, **tensors: object) -> None:
-    """Refuse derivatives of a call of `snap.lib.function`."""
+    if torch is None:
+        return
+    lost = not torch.compiler.is_compiling() and transformed()
     for name, value in tensors.items():
-        if not derivative_wanted(value):
+        if not isinstance(value, torch.Tensor) or not (lost or wants_gradient(value) or has_tangent(value)):
             continue
         if not in_transform():
             problem = (

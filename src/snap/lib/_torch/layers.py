@@ -19,7 +19,7 @@ from typing import Any, Literal, overload
 from snap.host.errors import DerivativeError, LaunchError
 from snap.lib._calls.operators import scalar
 from snap.lib._calls.public_types import AnyArray, Approximation, ArrayT, FloatType, Reduction
-from snap.lib._calls.recorded import entry
+from snap.lib._calls.recorded import served_by
 from snap.lib._layers import activations, dropouts, embeddings, losses, norms, rotations
 from snap.lib._torch.derivatives import batched, has_tangent, transformed, wants_gradient
 from snap.lib._torch.layer_table import LAYERS, Layer
@@ -211,8 +211,8 @@ def dropout(x: ArrayT, p: float, seed: int | AnyArray, offset: int | AnyArray = 
     return _called("dropout", x, p, seed, offset)
 
 
-# A call like an earlier one for which the library's function served, in torch's state of then, is served by it again.
-# Its plans tell that: the text is what they are asked with, where the recorded function has other arguments.
+# The recorded functions whose plans are asked first; the text is what they are asked with, where they have other
+# arguments.
 _SERVED_BY: dict[str, tuple[Any, Any, str]] = {
     "layer_norm": (norms, norms._norm, "'layer_norm', x, weight, bias, residual, eps, statistics"),
     "rms_norm": (norms, norms._norm, "'rms_norm', x, weight, None, residual, eps, statistics"),
@@ -225,7 +225,7 @@ _SERVED_BY: dict[str, tuple[Any, Any, str]] = {
 dropout.__doc__ = dropouts.dropout.__doc__
 for _name, (_of, _recorded, _args) in _SERVED_BY.items():
     globals()[_name].__doc__ = getattr(_of, _name).__doc__
-    globals()[_name] = entry(globals()[_name], _recorded.calls, globals()[_name], _args)
+    globals()[_name] = served_by(_recorded, _args)(globals()[_name])
 
 
 def _asked_for(out: Any, s: Any, statistics: tuple) -> Any:

@@ -1,6 +1,6 @@
 /* What is launched, and how: the driver's call. */
 
-enum { MOST_VALUES = 128, MOST_BYTES = 4096, MOST_WORDS = 256, MOST_KNOWN = 16, MAP_BYTES = 128 };
+enum { MOST_VALUES = 128, MOST_BYTES = 4096, MOST_WORDS = 256, MOST_KNOWN = 64, MAP_BYTES = 128 };
 
 /* CUlaunchConfig and CUlaunchAttribute, as in gpu.py. */
 typedef struct {
@@ -47,13 +47,15 @@ static Outcome after_error(void)
     return OTHERS;
 }
 
-static Outcome launched(const Target *target, void *stream, unsigned char *packed)
+/* shared: the bytes of shared memory that a launch gives each block. */
+static Outcome launched(const Target *target, uint32_t shared, void *stream, unsigned char *packed)
 {
     void *values[MOST_VALUES];
     for (int k = 0; k < target->count; k++)
         values[k] = packed + target->at[k];
     Config config = target->config;
     Attribute attribute = target->attribute;
+    config.shared = shared;
     config.stream = stream;
     if (target->cooperative) {
         config.attributes = &attribute;

@@ -1,4 +1,4 @@
-/* Repeated launches in one call: what fastpath.py and trusted.py do in generated Python, done in C.
+/* Repeated launches in one call: what the functions that plans.py prints do in Python, done in C.
 
    Checked   a launch of a kernel with tensors of torch and numbers.  Every argument is read anew at every call and
              passes the checks of validate.py; whatever does not goes to `other`, the whole way in Python, which

@@ -23,7 +23,7 @@ static uint16_t bf16_bits(double value)
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* One number, checked as fastpath.py does, by the letter that `struct` has for its type ('w': bf16).  0: it does not
+/* One number, checked as conditions.number says, by the letter that `struct` has for its type ('w': bf16).  0: it does not
    fit, or might not.  bits: what tells it from every other number; exact: nothing else may have them, so that an
    integer where a float is wanted does not fit. */
 static int pack_number(char kind, PyObject *arg, unsigned char *to, int exact, int64_t *bits)

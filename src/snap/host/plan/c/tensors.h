@@ -19,13 +19,13 @@ typedef struct {
     ReadAddress data;
     Read64 offset;  /* of its first element in its storage, in elements */
     Read64 storage; /* the bytes of that */
-    Py_ssize_t handle, keys, counter, version, record;
+    int64_t handle, keys, counter, version, record;
     int8_t (*gradients_enabled)(void);
     uint64_t looked_at, plain; /* keys that count, and which of them a tensor has that is nothing but its memory */
     PyObject *types[2];        /* Tensor, Parameter: subclasses may mean anything */
 } Reads;
 
-static const char *object_of(Py_ssize_t handle, PyObject *tensor)
+static const char *object_of(int64_t handle, PyObject *tensor)
 {
     const char *object;
     memcpy(&object, (const char *)tensor + handle, sizeof object);
@@ -86,33 +86,22 @@ typedef struct {
 
 static const Kind reader_kind = {NULL, {offsetof(Reader, reads.types[0]), offsetof(Reader, reads.types[1])}};
 
-/* (the nine functions, handle, keys, counter, version, record, gradients_enabled, Tensor, Parameter, looked_at, plain) */
+/* (all words of `Reads`, packed, Tensor, Parameter) */
 static PyObject *reader_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    unsigned long long f[9], enabled, looked_at, plain;
-    Reads found;
-    if (!PyArg_ParseTuple(given, "KKKKKKKKKnnnnnKOOKK", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, f + 8,
-                          &found.handle, &found.keys, &found.counter, &found.version, &found.record, &enabled,
-                          &found.types[0], &found.types[1], &looked_at, &plain))
+    PyObject *types[2];
+    const char *words;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(given, "y#OO", &words, &size, types, types + 1))
         return NULL;
-    found.dtype = (Read32)(uintptr_t)f[0];
-    found.device_type = (Read32)(uintptr_t)f[1];
-    found.device = (Read32)(uintptr_t)f[2];
-    found.dim = (Read64)(uintptr_t)f[3];
-    found.sizes = (ReadMany)(uintptr_t)f[4];
-    found.strides = (ReadMany)(uintptr_t)f[5];
-    found.data = (ReadAddress)(uintptr_t)f[6];
-    found.offset = (Read64)(uintptr_t)f[7];
-    found.storage = (Read64)(uintptr_t)f[8];
-    found.gradients_enabled = (int8_t (*)(void))(uintptr_t)enabled;
-    found.looked_at = looked_at;
-    found.plain = plain;
+    if (size != (Py_ssize_t)offsetof(Reads, types))
+        return PyErr_Format(PyExc_TypeError, "takes %zu bytes", offsetof(Reads, types));
     Reader *self = called_alloc(type, NULL, &reader_kind);
     if (self == NULL)
         return NULL;
-    Py_INCREF(found.types[0]);
-    Py_INCREF(found.types[1]);
-    self->reads = found;
+    memcpy(&self->reads, words, (size_t)size);
+    for (int k = 0; k < 2; k++)
+        self->reads.types[k] = Py_NewRef(types[k]);
     return (PyObject *)self;
 }
 
@@ -153,19 +142,18 @@ typedef enum { NOT_ASKED, BYTES, SHAPE } Asked;
 /* A parameter.  asked: what `fits` asks of an array; of a number: whether it does. */
 typedef struct {
     char kind; /* 'P': an array; else a number's letter */
-    Asked asked;
-    int constant;
-    int32_t dtype;
+    int32_t asked, constant, dtype;
     int64_t bytes, widest; /* of an element; what the address must be a multiple of */
 } Param;
+
+_Static_assert(sizeof(Param) == 32 && offsetof(Param, asked) == 4 && offsetof(Param, bytes) == 16, "launches.py");
 
 typedef struct {
     uint64_t address, bytes;
 } Range;
 
 typedef struct {
-    int count;
-    int64_t words[MOST_WORDS];
+    int64_t count, words[MOST_WORDS];
 } Key;
 
 /* Reads a tensor into `range`, and into `key` what is asked of it. */
@@ -189,7 +177,7 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
             return OTHERS;
         key->words[key->count++] = dim;
         memcpy(key->words + key->count, sizes, 8 * (size_t)dim);
-        key->count += (int)dim;
+        key->count += dim;
     }
     for (int64_t k = dim - 1; k >= 0; k--) { /* as torch's is_contiguous() */
         elements *= sizes[k];

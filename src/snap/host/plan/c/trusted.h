@@ -32,7 +32,7 @@ static PyObject *trusted_call(PyObject *callable, PyObject *const *args, size_t 
             memcpy(packed + self->at[k], &value, 8);
         }
     }
-    if (launched(&self->target, (void *)(uintptr_t)stream, packed) != MADE)
+    if (launched(&self->target, self->target.config.shared, (void *)(uintptr_t)stream, packed) != MADE)
         return NULL;
     Py_RETURN_NONE;
 }

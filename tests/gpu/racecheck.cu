@@ -1,11 +1,16 @@
-// Two correct kernels, written by hand, in which compute-sanitizer's racecheck (CUDA 13) reports hazards; docs/sanitizers.md says more.
+// Kernels written by hand that ask compute-sanitizer's racecheck what it knows of barriers at which some only arrive.  docs/sanitizers.md says
+// what it has answered.
 //
-//     nvcc -arch=sm_90a -o racecheck tests/gpu/racecheck.cu && compute-sanitizer --tool racecheck ./racecheck [plain]
+//     nvcc -arch=sm_90a -lineinfo -o racecheck tests/gpu/racecheck.cu && compute-sanitizer --tool racecheck ./racecheck [plain | KERNEL]
 //
-// With "plain" every thread waits, or arrives, where one would do: the same order, and no report.
+// Without a word: two correct kernels in which it reports hazards (CUDA 13).  With "plain" every thread waits, or arrives, where one would do: the
+// same order, and no report.  With the name of a kernel of a cluster (together, apart, apart_alone, early, missing): that one.  The first three are
+// correct, the last two are not.
 
+#ifndef __CUDACC_RTC__
 #include <cstdio>
 #include <cstring>
+#endif
 
 static __device__ unsigned int in_shared(const void* address) { return (unsigned int)__cvta_generic_to_shared(address); }
 
@@ -50,10 +55,70 @@ __global__ void elected(int* out) {
     }
 }
 
+// ---- the barrier of a cluster ----------------------------------------------------------------------------------------------------------------
+
+static __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+static __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+static __device__ __forceinline__ int* at_block(int* here, int block) {
+    unsigned long long there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(block));
+    return reinterpret_cast<int*>(there);
+}
+
+enum Order { TOGETHER, APART, APART_ALONE, EARLY, MISSING };
+
+// Four blocks of 32 threads.  Each writes a quarter of `later` in block 3, and all read it; what differs is where they arrive at the cluster's barrier and
+// where they wait for it.  `before` was written by another block, and is ordered by a barrier of its own: it may be read anywhere.
+template <Order order>
+static __device__ __forceinline__ void exchange(int* out) {
+    __shared__ int before[32], later[32];
+    const int block = blockIdx.x % 4, lane = threadIdx.x;
+    cluster_arrive(), cluster_wait();  // all blocks have started
+    at_block(before, block ^ 1)[lane] = 100 + lane;
+    later[lane] = 0;
+    cluster_arrive(), cluster_wait();
+    const auto write = [&] { if (lane < 8) at_block(later, 3)[lane + 8 * block] = lane + 8 * block; };
+    const auto read = [&] { return before[(lane + 11) % 32]; };
+    int sum = 0;
+    if (order == TOGETHER) write(), cluster_arrive(), cluster_wait(), sum = read();
+    if (order == APART) write(), cluster_arrive(), sum = read(), cluster_wait();
+    if (order == APART_ALONE) write(), cluster_arrive(), __nanosleep(100), cluster_wait(), sum = read();
+    if (order == EARLY) cluster_arrive(), write(), cluster_wait(), sum = read();  // a race: an arrival releases what stands before it
+    if (order == MISSING) write(), sum = read();                                  // a race
+    out[blockIdx.x * 32 + lane] = sum + at_block(later, 3)[(lane + 31) % 32];
+    cluster_arrive(), cluster_wait();  // no block exits while others read its memory
+}
+
+extern "C" __global__ void __cluster_dims__(4) together(int* out) { exchange<TOGETHER>(out); }
+extern "C" __global__ void __cluster_dims__(4) apart(int* out) { exchange<APART>(out); }
+extern "C" __global__ void __cluster_dims__(4) apart_alone(int* out) { exchange<APART_ALONE>(out); }
+extern "C" __global__ void __cluster_dims__(4) early(int* out) { exchange<EARLY>(out); }
+extern "C" __global__ void __cluster_dims__(4) missing(int* out) { exchange<MISSING>(out); }
+
+#ifndef __CUDACC_RTC__
+static int of_a_cluster(int* out, const char* name) {
+    const char* const names[] = {"together", "apart", "apart_alone", "early", "missing"};
+    void (*const kernels[])(int*) = {together, apart, apart_alone, early, missing};
+    for (int k = 0; k < 5; ++k) {
+        if (std::strcmp(name, names[k])) continue;
+        static int found[16 * 32];
+        kernels[k]<<<16, 32>>>(out);
+        const cudaError_t status = cudaMemcpy(found, out, sizeof found, cudaMemcpyDeviceToHost);
+        int wrong = 0;
+        for (int i = 0; i < 16 * 32; ++i) wrong += found[i] != 100 + (i + 11) % 32 + (i + 31) % 32;
+        std::printf("%s: %s, %d of %d results are not those of a correct order\n", name, cudaGetErrorString(status), wrong, 16 * 32);
+        return status != cudaSuccess;
+    }
+    std::printf("no kernel %s\n", name);
+    return 1;
+}
+
 int main(int count, char** words) {
     int* out;
     cudaMalloc(&out, 16 * 128 * sizeof(int));
-    if (count > 1 && !std::strcmp(words[1], "plain")) {
+    if (count > 1 && std::strcmp(words[1], "plain")) return of_a_cluster(out, words[1]);
+    if (count > 1) {
         arrive<true><<<16, 128>>>(out);
         elected<true><<<16, 128>>>(out);
     } else {
@@ -62,3 +127,9 @@ int main(int count, char** words) {
     }
     std::printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
 }
+#else
+template __global__ void arrive<false>(int*);
+template __global__ void arrive<true>(int*);
+template __global__ void elected<false>(int*);
+template __global__ void elected<true>(int*);
+#endif

@@ -1,68 +1,128 @@
-"""Control-flow graphs: dominators and post-dominators against all paths, loops against their definition; regions are nested; and what they cost."""
+"""Control-flow graphs: what flow.py and regions.py compute is what their formulas say (formulas.py); regions are nested; and what they cost."""
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ptx import formulas
 from ptx.graphs import Block, Program, structured, text, unstructured
-from ptx.stacked import controlled, kernel, names
+from ptx.stacked import HEAD, controlled, kernel, names
 
 from snap.ptx import PtxError, load, parse
-from snap.ptx.program.flow import NOWHERE, Graph, Scope, post_dominators
+from snap.ptx.program import flow, inject
+from snap.ptx.program import regions as regions_of_graphs
+from snap.ptx.program.flow import Graph, Scope, post_dominators
 from snap.ptx.program.inject import with_control
 from snap.ptx.program.regions import regions
 
-
-def reached(edges, start: int, without: int | None = None) -> set[int]:
-    seen: set[int] = set()
-    waiting = [start] if start != without else []
-    while waiting:
-        n = waiting.pop()
-        if n not in seen:
-            seen.add(n)
-            waiting += [k for k in edges(n) if k != without]
-    return seen
+SOURCES = [Path(module.__file__) for module in (flow, regions_of_graphs, inject)]
+MOST = 12  # blocks of a graph of which the formulas are computed
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.integers(1, 9).flatmap(lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)))
 def test_post_dominators(after):
-    """A node's post-dominators are those without which it cannot reach an end; the immediate one is reached by all others last."""
     onward = dict(enumerate(after))
+    ends = formulas.ends_of(set(onward), onward.__getitem__)
     found = post_dominators(onward)
-    ends = [n for n in onward if not onward[n]]
-    for n in onward:
-        if not any(e in reached(onward.__getitem__, n) for e in ends):
-            continue  # an endless loop: its end was chosen
-        if any(not any(e in reached(onward.__getitem__, k) for e in ends) for k in reached(onward.__getitem__, n)):
-            continue  # it may get into one
-        needed = {d for d in onward if d != n and not any(e in reached(onward.__getitem__, n, d) for e in ends)}
-        chain, at = set(), found[n]
-        while at != NOWHERE:
-            chain.add(at)
-            at = found[at]
-        assert chain == needed
-        assert found[n] == NOWHERE or all(d in {found[n]} or d not in reached(onward.__getitem__, n, found[n]) for d in needed)
+    assert {n: found[n] for n in onward} == {n: formulas.ipdom(n, set(onward), onward.__getitem__, ends) for n in onward}
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_dominators_and_loops(draw):
-    program = load(parse(text(unstructured(draw, 0))))
-    graph = Graph(program, program.functions["k"])
-    edges = graph.successors.__getitem__
-    assert graph.reachable == reached(edges, 0)
+drawn_graphs = st.tuples(st.randoms(use_true_random=False), st.sampled_from([structured, unstructured]))
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(drawn_graphs)
+def test_what_is_said_of_graphs_and_scopes(drawn):
+    draw, make = drawn
+    graph, rules = graph_and_rules(text(make(draw, 0)))
+    if len(graph.blocks) > MOST:
+        return
     for n in graph.reachable:
-        above = {d for d in graph.reachable if n not in reached(edges, 0, d)}
-        assert {d for d in graph.reachable if graph.dominates(d, n)} == above and graph.depth(n) == len(above)
-    for header, nodes in graph.loops.items():
-        backs = [n for n in nodes if header in edges(n) and graph.dominates(header, n)]
-        assert backs
-        assert nodes == {header} | {n for n in reached(edges, 0) if n != header and any(b in reached(edges, n, header) for b in backs)}
+        assert graph.predecessors[n] == rules.predecessors(n)
+        assert graph.idom[n] == rules.idom(n) and graph.depth(n) == rules.depth(n)
+        assert {a for a in graph.reachable if graph.dominates(a, n)} == {a for a in rules.reachable if rules.dom(a, n)}
+    assert graph.reachable == rules.reachable and graph.loops == rules.natural
+    of_graph, of_rules = Scope(graph), formulas.Scope(rules)
+    assert (of_graph.end, of_graph.main, of_graph.breaking) == (of_rules.end, of_rules.main, of_rules.breaking)
+    assert of_graph.branches() == of_rules.branches()
+    for n in graph.reachable:
+        meet = of_rules.ipdom(n)
+        assert of_graph.onward(n) == of_rules.onward(n) and of_graph.ipdom[n] == meet
+        assert of_graph.region(n, meet) == of_rules.region(n, meet)
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(drawn_graphs)
+def test_regions_and_joins_are_those_of_the_formulas(drawn):
+    """Joins among them: what is counted along as they are added is what the formulas give of the graph that comes of it."""
+    draw, make = drawn
+    compare(text(make(draw, 0)))
+
+
+@pytest.mark.parametrize("seed", [64, 101])
+def test_joins_are_made_in_the_order_of_the_formulas(seed):
+    """Loops from the outside in, and branches from the inside out."""
+    compare(text(unstructured(Random(seed), 0)))
+
+
+def test_who_meets_at_the_first_block_meets_before_it():
+    """Who calls the function comes to the first block as well, and took no token.  Two endless loops end the paths."""
+    body = "t: .branchtargets B, C, D; A: brx.idx %r1, t; B: @%p1 bra A; @%p2 bra A; bra A; C: bra C; D: bra D;"
+    compare(f"{HEAD}.visible .entry k() {{ .reg .pred %p<9>; .reg .b32 %r<9>; {body} }}")
+
+
+def compare(source: str) -> None:
+    graph, rules = graph_and_rules(source)
+    if len(graph.blocks) > MOST:
+        return
+    assert {meet: (r.nodes, r.loop) for meet, r in regions(graph).items()} == formulas.regions(rules)
+    assert graph.reachable == rules.reachable
+    for n in graph.reachable:
+        assert graph.successors[n] == rules.successors(n) and graph.predecessors[n] == rules.predecessors(n)
+        blocks = {a for a in graph.reachable if a < len(graph.blocks)}
+        assert {a for a in blocks if graph.dominates(a, n)} == {a for a in blocks if rules.dom(a, n)}
+
+
+def graph_and_rules(source: str) -> tuple[Graph, formulas.Graph]:
+    program = load(parse(source))
+    graph = Graph(program, program.functions["k"])
+    return graph, formulas.Graph(graph.successors, graph.traps)
+
+
+def formulas_of(node: ast.AST) -> set[str]:
+    """What stands on the left of formulas in a docstring: `name = ...`, `name(a, b) := ...`."""
+    said = ast.get_docstring(node, clean=False) or ""
+    return {left for line in said.splitlines() for left in re.findall(r"(?:^|[,:]) *([a-z_]+)(?:\([^()]*\))* *(?:=|>=|:=) ", line)}
+
+
+def test_each_formula_is_beside_what_has_its_name():
+    for source in SOURCES:
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                known = {node.name.lstrip("_")}
+                for n in ast.walk(node):
+                    known |= {getattr(n, word).lstrip("_") for word in ("id", "attr", "arg", "name") if isinstance(getattr(n, word, None), str)}
+                assert {name for name in formulas_of(node) if len(name) > 1} <= known, (source.name, node.name)
+
+
+def test_each_function_has_a_formula():
+    """But for an order, the walk of a tree, and what calls the others."""
+    without = {"__init__", "_post_order", "walked", "regions"}
+    for source in SOURCES[:2]:
+        functions = [n for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, ast.FunctionDef)]
+        assert {n.name for n in functions if not formulas_of(n)} <= without, source.name
+
+
+def reached(edges, start: int) -> set[int]:
+    return formulas.paths([start], edges)
 
 
 @settings(derandomize=True, max_examples=40, deadline=None)
@@ -104,7 +164,7 @@ def test_a_scope_ends_where_most_lead_to():
     program = load(parse(kernel("setp.eq.u32 %p1, %r0, 1; @%p1 bra T; setp.eq.u32 %p2, %r0, 2; @%p2 bra A; add.s32 %r1, %r1, 1; A: add.s32 %r1, %r1, 2; ret; T: trap;")))
     graph = Graph(program, program.functions["k"])
     scope = Scope(graph)
-    assert [scope.meets[b] for b in scope.branches()] == [3] and 4 not in scope.main
+    assert [scope.ipdom[b] for b in scope.branches()] == [3] and 4 not in scope.main
 
 
 def test_what_is_not_a_branch_costs_nothing():

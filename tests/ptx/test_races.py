@@ -4,6 +4,7 @@ the kernels themselves are not."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from ptx.test_machine import kernel as module
 
 from snap import *
 from snap import PTX
+from snap.host.compile.nvrtc import compile_ptx
 from snap.host.errors import LaunchError
 from snap.host.launch import Launcher
 from snap.ptx import PtxFault, run
 
 ALL = ("races", "uninitialized", "nc")
+RACECHECK = Path(__file__).resolve().parents[1] / "gpu" / "racecheck.cu"
 
 
 def said(text: str, grid=1, block=64, arguments=None, checks=("races",), **more) -> str:
@@ -117,6 +120,30 @@ NEAR, FAR = "xor.b32 %r5, %r3, 1;", "xor.b32 %r5, %r3, 32;"
 )
 def test_shared_memory(between, xor, races):
     assert said(module(SHARED.format(between=between, xor=xor) + " out:", 1)) == ("race" if races else "")
+
+
+@pytest.mark.parametrize(
+    "entry, grid, block, cluster, races",
+    [
+        *((f"_Z{name}ILb{plain}EEvPi", 2, 128, 1, False) for name in ("6arrive", "7elected") for plain in (0, 1)),
+        *((name, 4, 32, 4, False) for name in ("together", "apart", "apart_alone")),
+        *((name, 4, 32, 4, True) for name in ("early", "missing")),
+    ],
+)
+def test_what_racecheck_is_asked(entry, grid, block, cluster, races):
+    """tests/gpu/racecheck.cu: which of its kernels are right."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    text = compile_ptx(RACECHECK.read_text(), "sm_90a")
+    for seed in range(8):
+        out = np.zeros(256, np.int32)
+        try:
+            run(text, entry, grid, block, [out], cluster=cluster, checks=("races",), seed=seed)
+            assert not races
+        except PtxFault as fault:
+            assert races and fault.kind == "race" and "later" in str(fault), fault
+        if cluster > 1 and not races:
+            lane = np.arange(32)
+            assert (out[:128].reshape(4, 32) == 100 + (lane + 11) % 32 + (lane + 31) % 32).all()
 
 
 # Thread 0 of the cluster writes a word of global memory, then all arrive at the cluster's barrier; `reader` reads it.

@@ -7,7 +7,15 @@ of a function in the text stands its `preRet`, under the same guard.  `ret` of a
 
 Where the way to a node needs instructions of its own, they stand before it if it is reached from the line above, and
 else behind the function, with a branch at their end.  Invariant: for each thread alone nothing has changed, since alone
-these instructions do nothing but `break`, which branches.
+these instructions do nothing but `break`, which branches.  An edge n -> k becomes, by the first of these that holds:
+
+  break after(k)            if breaks(n, k)        after(k):  push pushes(n, k), then body(k)
+  bra sync(k)               if leaves(n, k)        sync(k):   sync, then after(k)
+  bra body(k)               if pushes(n, k) = ()   body(k):   the node k
+  bra pad(k, pushes(n, k))  else                   pad(k, p): push p, then body(k)
+
+A push of the region that meets at m is `preBrk after(m)` for a loop, else `ssy after(m)`.  If all edges to k push the
+same, common(k), then body(k) pushes it, and the edges nothing.
 """
 
 from __future__ import annotations
@@ -160,7 +168,7 @@ class _Writer:
         while ready:
             join = -heappop(ready)
             (where,) = graph.successors[join]
-            behind = [n for n in graph.before[join] if n in lines.place and self._line_after(n) == join]
+            behind = [n for n in graph.predecessors[join] if n in lines.place and self._line_after(n) == join]
             above = lines.above.get(where)
             if behind:
                 lines.put(join, max(behind, key=lines.place.__getitem__))
@@ -183,21 +191,28 @@ class _Writer:
         return (self.function.number, *words)
 
     def _pushes(self, source: int | None, node: int) -> tuple[int, ...]:
-        """The regions that this edge enters, the outermost first."""
+        """The regions that this edge enters, the outermost first:
+
+        pushes(n, k) = around(k), without around(n)
+        """
         left = () if source is None else self.inside[source]
         return tuple(meet for meet in self.inside[node] if meet not in left)
 
     def _common(self, node: int) -> tuple[int, ...]:
-        """Return what every path to a block pushes, in the block itself; nothing, if the paths differ."""
+        """Return what every path to a block pushes, in the block itself; nothing, if the paths differ:
+
+        common(k) = p if pushes(n, k) = p for all n that lead to k, else ()
+        """
         ways = {self._pushes(n, node) for n in self.before[node]}
         return ways.pop() if len(ways) == 1 else ()
 
     def _leaves(self, source: int | None, node: int) -> Region | None:
-        """The region that this edge leaves."""
+        """The region that this edge leaves: leaves(n, k) = the r with r.meet = k and n in r.nodes, if there is one."""
         region = self.found.get(node)
         return region if region is not None and source is not None and source in region.nodes else None
 
     def _breaks(self, source: int, node: int) -> bool:
+        """Test whether this edge leaves a loop: breaks(n, k) = leaves(n, k) is a loop's."""
         region = self._leaves(source, node)
         return region is not None and region.loop
 

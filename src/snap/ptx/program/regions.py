@@ -46,7 +46,7 @@ def regions(graph: Graph) -> dict[int, Region]:
 def _regions(scope: Scope, depth: int, found: dict[int, Region]) -> None:
     """The regions of one scope, and those of the loops in it.  depth: how many loops are around it.
 
-    nodes(m) = {n | b is a branch, in no loop of the scope, meets(b) = m, and n = b or n in region(b, m)}, then (3)
+    nodes(m) = {n | b in branches, in no loop of the scope, ipdom(b) = m, and n = b or n in region(b, m)}, then (3)
     """
     if depth > DEEPEST:
         raise TooDeep
@@ -54,7 +54,7 @@ def _regions(scope: Scope, depth: int, found: dict[int, Region]) -> None:
     inside = _loops(scope, depth, here, found)
     _own_meeting_points(scope, inside)
     for b in scope.branches():
-        meet = scope.meets[b]
+        meet = scope.ipdom[b]
         if meet != NOWHERE and b not in inside:
             scope.grow(here.setdefault(meet, Region(meet, set())).nodes, b, meet)
     _nested(scope, list(here.values()))
@@ -64,9 +64,12 @@ def _regions(scope: Scope, depth: int, found: dict[int, Region]) -> None:
 def _loops(scope: Scope, depth: int, here: dict[int, Region], found: dict[int, Region]) -> set[int]:
     """Rule (1), for all loops in a scope but its own, the outermost first; the set of nodes inside of these:
 
-      meet(h) = the first of meets(h), meets(meets(h)), ... that is not in loops(h)
-      r(h)    = {h} + region(h, meet(h))
-      h is a loop of the scope, if not breaks(r(h), meet(h)), and h dominates all n in r(h)
+    meet(h) = the first of ipdom(h), ipdom(ipdom(h)), ... that is not in loops(h)
+    r(h)    = {h} + region(h, meet(h))
+    h is a loop of the scope, if it is in no r(k) of a loop k of the scope with loops(k) larger than loops(h), meet(h)
+    is not NOWHERE, not breaks(r(h), meet(h)), and h dom n for all n in r(h)
+
+    The region meets at own(meet(h), r(h)), and the scope inside of it ends at join(h, r(h)), the loop's next turn.
 
     A loop's scope is its region, and no more: ways out of it that do not come to its meeting point come to no node of
     the main graph around it either (`Scope.breaks`), and their branches are that one's.  So joins in a loop lie on
@@ -76,9 +79,9 @@ def _loops(scope: Scope, depth: int, here: dict[int, Region], found: dict[int, R
     inside: set[int] = set()
     headers = [n for n in scope.nodes if n in graph.loops and not (n == scope.entry and scope.cut != NOWHERE)]
     for header in sorted(headers, key=lambda n: (-len(graph.loops[n]), n)):
-        meet = scope.meets[header]
+        meet = scope.ipdom[header]
         while meet != NOWHERE and meet in graph.loops[header]:
-            meet = scope.meets[meet]
+            meet = scope.ipdom[meet]
         if header in inside or meet == NOWHERE:
             continue
         region = scope.region(header, meet) | {header}
@@ -101,13 +104,13 @@ def _loops(scope: Scope, depth: int, here: dict[int, Region], found: dict[int, R
 def _own_meeting_points(scope: Scope, inside: set[int]) -> None:
     """Rule (2): joins, from the inside out:
 
-    r(b) = {b} + region(b, meets(b))
-    b has a meeting point of its own, own(meets(b), r(b)), if b dominates all n in r(b)
+    r(b) = {b} + region(b, ipdom(b))
+    b has a meeting point of its own, own(ipdom(b), r(b)), if b dom n for all n in r(b)
     """
     graph = scope.graph
     heads = [b for b in scope.branches() if b not in inside]
     for head in sorted(heads, key=lambda n: (-graph.depth(n), n)):
-        meet = scope.meets[head]
+        meet = scope.ipdom[head]
         if meet != NOWHERE:
             region = scope.region(head, meet) | {head}
             if all(graph.dominates(head, n) for n in region):
@@ -117,9 +120,9 @@ def _own_meeting_points(scope: Scope, inside: set[int]) -> None:
 def _own(scope: Scope, meet: int, region: set[int]) -> int:
     """A node that only this region leads to:
 
-    own(m, r) = m if m is not the first node and before(m) in r, else join(m, r)
+    own(m, r) = m if m is not the first node and predecessors(m) in r, else join(m, r)
     """
-    if meet == 0 or any(n not in region for n in scope.graph.before[meet]):
+    if meet == 0 or any(n not in region for n in scope.graph.predecessors[meet]):
         return scope.join(meet, region)
     return meet
 
@@ -127,11 +130,12 @@ def _own(scope: Scope, meet: int, region: set[int]) -> int:
 def _nested(scope: Scope, here: list[Region]) -> None:
     """Rule (3), until nothing changes:
 
-    if a and b have nodes in common, b some that a has not, and a.meet is found from b.meet on by `meets`:  a := a + b
+    later(a, b) = a.meet is one of ipdom(b.meet), ipdom(ipdom(b.meet)), ...
+    a.nodes    := a.nodes + b.nodes, for all (a, b) in overlapping with later(a, b)
     """
     if not _overlapping(here):
         return
-    enter, leave = walked(scope.meets, NOWHERE)
+    enter, leave = walked(scope.ipdom, NOWHERE)
     later = lambda a, b: a.meet != b.meet and enter[a.meet] <= enter[b.meet] <= leave[a.meet]  # noqa: E731 - a after b
     changed = True
     while changed:
@@ -143,7 +147,10 @@ def _nested(scope: Scope, here: list[Region]) -> None:
 
 
 def _overlapping(here: list[Region]) -> list[tuple[Region, Region]]:
-    """Pairs that have nodes in common, the second some that the first has not."""
+    """Pairs that have nodes in common, the second some that the first has not:
+
+    overlapping = {(a, b) | some n is in a.nodes and in b.nodes, and some in b.nodes, not in a.nodes}
+    """
     innermost: dict[int, int] = {}  # by node: of the regions so far, from the largest on, the last that has it
     outside: dict[int, int] = {}
     for k in sorted(range(len(here)), key=lambda k: -len(here[k].nodes)):
@@ -162,7 +169,10 @@ def _overlapping(here: list[Region]) -> list[tuple[Region, Region]]:
 
 
 def around(found: dict[int, Region]) -> dict[int, list[int]]:
-    """Return for each node the regions that it lies in, by their meeting points, the outermost first."""
+    """Return for each node the regions that it lies in, by their meeting points, the outermost first:
+
+    around(n) = {r.meet | n in r.nodes}, those of more nodes first
+    """
     inside: dict[int, list[int]] = {}
     for r in sorted(found.values(), key=lambda r: -len(r.nodes)):
         for n in r.nodes:

@@ -9,6 +9,8 @@ Invariant: a signature is a Python signature whose annotations are Snap's, privi
 
 from __future__ import annotations
 
+from functools import cache
+
 from snap._compiler.ir.hardware import SLEEP
 from snap._compiler.ir.operations import (
     ALIASES,
@@ -484,6 +486,7 @@ def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
     )
 
 
+@cache
 def members(namespace: str) -> dict[str, tuple[str, str]]:
     """List the members of `intrinsic.`, `atomic.`, `fast.`, `unsafe.` or `views.`."""
     match namespace:

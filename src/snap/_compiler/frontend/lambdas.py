@@ -61,7 +61,7 @@ def _only(pyfunc: FunctionType, candidates: list[Located]) -> Located:
     for keep in (_has_names, _has_position, _has_constant):
         if len(candidates) > 1:
             candidates = [candidate for candidate in candidates if keep(candidate, code)] or candidates
-    if len({ast.dump(candidate.node) for candidate in candidates}) == 1:
+    if len(candidates) == 1 or len({ast.dump(candidate.node) for candidate in candidates}) == 1:
         return candidates[0]
     raise SnapError(
         Diagnostic(

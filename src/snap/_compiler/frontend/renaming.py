@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from operator import is_not
 from typing import Any
 
 from snap._compiler.frontend import tree
@@ -58,13 +59,13 @@ class TreeRenaming:
         changed: dict[str, object] = {}
         for name in tree.holding(node):
             value = getattr(node, name)
-            if type(value) is tuple and value:
-                of_statements = type(value[0]) in _STATEMENTS
-                made: Any = self.body(value) if of_statements else tuple(map(self.part, value))
-                if of_statements or any(one is not other for one, other in zip(made, value)):
+            if type(value) is not tuple:
+                if value is not None and (made := self.expr(value)) is not value:
                     changed[name] = made
-            elif value is not None and type(value) is not tuple and (made := self.part(value)) is not value:
-                changed[name] = made
+            elif value and type(value[0]) in _STATEMENTS:
+                changed[name] = self.body(value)
+            elif value and any(map(is_not, several := tuple(map(self.part, value)), value)):
+                changed[name] = several
         if type(node) in _STATEMENTS:
             if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
                 changed["name"] = self.bound(node.name)

@@ -276,7 +276,7 @@ def alignment(elem: Element) -> int:
 
 
 def scalar_of(t: ValueType) -> Scalar:
-    while not isinstance(t, Scalar):
+    while type(t) is not Scalar:
         t = t.elem
     return t
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from snap._compiler.ir import nodes as ir
@@ -23,8 +24,8 @@ def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
 
 # By class, since most statements have none, and are asked again and again.
 _BODIES: dict[type, Callable[[Any], tuple[ir.Body, ...]]] = {
-    ir.If: lambda s: (s.then, s.other),
-    ir.While: lambda s: (s.pre, s.body),
+    ir.If: attrgetter("then", "other"),
+    ir.While: attrgetter("pre", "body"),
     ir.Split: lambda s: tuple(case.body for case in s.cases),
     **dict.fromkeys((ir.For, ir.Group, ir.Partition, ir.Claim, ir.Turn, synced.Elect), lambda s: (s.body,)),
 }
@@ -112,13 +113,13 @@ def children(e: ir.Expr) -> tuple[ir.Expr, ...]:
 _CHILDREN: dict[type, Callable[[Any], tuple[ir.Expr, ...]] | None] = {
     **dict.fromkeys((ir.Const, ir.Read, ir.UnitId, ir.UnitCount, ir.Lane)),
     **dict.fromkeys((ir.Component, ir.Unary, ir.Cast, ir.Bitcast), lambda e: (e.value,)),
-    **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), lambda e: (e.left, e.right)),
-    **dict.fromkeys((ir.Elem, ir.Lookup), lambda e: e.index),
-    ir.ArrayValue: lambda e: e.array.at,
-    ir.MakeVector: lambda e: e.items,
+    **dict.fromkeys((ir.Binary, ir.Compare, ir.Logical), attrgetter("left", "right")),
+    **dict.fromkeys((ir.Elem, ir.Lookup), attrgetter("index")),
+    ir.ArrayValue: attrgetter("array.at"),
+    ir.MakeVector: attrgetter("items"),
     ir.Load: lambda e: e.access.index if e.access.block is None else (*e.access.index, e.access.block),
-    ir.Select: lambda e: (e.cond, e.then, e.other),
-    ir.Math: lambda e: e.args,
+    ir.Select: attrgetter("cond", "then", "other"),
+    ir.Math: attrgetter("args"),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from operator import is_
 from typing import Any, TypeVar
 
 from snap._compiler.analysis.linear import forms
@@ -39,7 +40,7 @@ class Memo:
         self.in_trips: dict[tuple[Footprint, Ages], Footprint] = {}
         self.sided: dict[tuple[Footprint, tuple], Footprint] = {}  # as one of two threads has it
         self.form: dict[Form, Form] = {}
-        self.renamed: dict[tuple, Any] = {}  # a form, or several
+        self.renamed: dict[tuple, dict[int, Any]] = {}  # by what was done: forms, and several, by their ids
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
         self.slots: dict[tuple[Form, ...], bool] = {}  # differences of indices, and what holds there: never zero?
         self.systems = Systems()
@@ -65,19 +66,16 @@ class Memo:
         """Rename forms that are shared; `name` identifies what `change` does."""
         if not xs:
             return xs
-        key = (id(xs), name)
-        found = self.renamed.get(key)
+        renamed = self.renamed.setdefault(name, {})
+        found = renamed.get(id(xs))
         if found is None:
-            new = tuple(self._renamed(form, change, name) for form in xs)
-            found = self.renamed[key] = xs if all(a is b for a, b in zip(new, xs)) else self.shared(new)
-        return found
-
-    def _renamed(self, form: Form, change: Callable[[LinearAtom], LinearAtom | None], name: tuple) -> Form:
-        """Rename a form once: what is known in a scope is known inside of it, in other tuples."""
-        key = (id(form), name)
-        found = self.renamed.get(key)
-        if found is None:
-            found = self.renamed[key] = forms.rename(form, change)
+            new = []
+            for form in xs:  # each once: what is known in a scope is known inside of it, in other tuples
+                one = renamed.get(id(form))
+                if one is None:
+                    one = renamed[id(form)] = forms.rename(form, change)
+                new.append(one)
+            found = renamed[id(xs)] = xs if all(map(is_, new, xs)) else self.shared(tuple(new))
         return found
 
 

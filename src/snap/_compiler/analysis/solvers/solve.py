@@ -98,14 +98,16 @@ class Systems:
     def feasible_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
         """Tell whether the system is feasible with one of the choices among what is not negative.  What they share is
         worked out once: parts of the system that none of them has to do with, and all of it where it has no solution
-        even without them.
+        even without them.  Most that are feasible have a solution near zero, which is found before anything is shared.
         """
         rows = _without_equalities(zero, [*choices, *positive], None)
         shared: dict[frozenset, Row] = {}
         if rows is None:
             return False
-        chosen = [row for row in rows[: len(choices)] if row[1] or row[0] >= 0]
-        if not chosen or not _tighten(shared, rows[len(choices) :]):
+        chosen, rest = [row for row in rows[: len(choices)] if row[1] or row[0] >= 0], rows[len(choices) :]
+        if any(_solution([row, *rest], SOME_STEPS) is not None for row in chosen):
+            return True
+        if not chosen or not _tighten(shared, rest):
             return False
         named = {a for _, terms in chosen for a in terms}
         open_: dict[frozenset, Row] = {}
@@ -324,7 +326,7 @@ def _solution(rows: list[Row], steps: int = MOST_STEPS) -> dict[int, int] | None
         if not failing:
             return found
         n = min(failing)
-        chosen: Any = None  # some unknown of the row can move
+        chosen: Any = None
         least = 0
         for a, k in rows[n][1].items():
             if a == last and len(rows[n][1]) > 1:  # it was moved for the sake of another row
@@ -335,6 +337,8 @@ def _solution(rows: list[Row], steps: int = MOST_STEPS) -> dict[int, int] | None
                 made += (value[m] + j * change < 0) - (value[m] < 0)
             if chosen is None or made < least:
                 chosen, least = (a, change), made
+        if chosen is None:  # the row has no unknown that could move
+            return None
         last, change = chosen
         found[last] = found.get(last, 0) + change
         for m, j in inside[last]:

@@ -28,7 +28,10 @@ def literal(value: int | float | bool, span: Span) -> ir.Const | None:
 
 
 def _narrowest(value: int) -> Scalar | None:
-    return next((type for type in (I32, I64, U64) if fits(value, type)), None)
+    for type in (I32, I64, U64):
+        if fits(value, type):
+            return type
+    return None
 
 
 def is_integer(value: ir.Expr) -> bool:
@@ -114,12 +117,12 @@ def is_weak(value: ir.Expr) -> bool:
 def numbers(value: ir.Expr) -> list[ir.Const]:
     """The literals that a weak value is one of."""
     match value:
+        case ir.Const():
+            return [value]
         case ir.Select(_, then, other):
             return [*numbers(then), *numbers(other)]
         case ir.Math(args=args):
             return [number for arg in args for number in numbers(arg)]
-        case ir.Const():
-            return [value]
         case _:
             raise TypeError(f"{value} is not weak")
 
@@ -185,10 +188,10 @@ def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
     weak = is_weak(left)
     if weak != is_weak(right):
         return _meet_literal(left, b) if weak else _meet_literal(right, a)
+    if a.is_float and b.is_float:
+        return None if a != b and a.bits == b.bits else a if a.bits >= b.bits else b
     if a.is_float or b.is_float:
-        if a.is_float and b.is_float and a != b and a.bits == b.bits:
-            return None
-        return max((t for t in (a, b) if t.is_float), key=lambda t: t.bits)
+        return a if a.is_float else b
     return _wider(promoted(a), promoted(b))
 
 
@@ -217,8 +220,9 @@ def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
     if scalar_of(value.type).is_float:
         return F32
     type = other = promoted(other)
-    for number in (int(number.value) for number in numbers(value)):
-        type = type if fits(number, other) else _wider(type, _narrowest(number) or type)
+    for number in numbers(value):
+        if not fits(int(number.value), other):
+            type = _wider(type, _narrowest(int(number.value)) or type)
     return type
 
 
@@ -252,15 +256,15 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
     return ir.Const(wrap(result, type), type, weak, span=span)
 
 
-def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-    """Arithmetic on operands whose types the caller has accepted."""
+def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span, met: Scalar | None = None) -> ir.Expr:
+    """Arithmetic on operands whose types the caller has accepted.  met: their common type, if the caller knows it."""
     weak = isinstance(left, ir.Const) and isinstance(right, ir.Const) and left.weak and right.weak
     if op in ("<<", ">>"):
         type, of_right = scalar_of(left.type), scalar_of(right.type)
         if not weak:
             type, of_right = promoted(type), promoted(of_right)
     else:
-        type = of_right = accepted(left, right)
+        type = of_right = met or accepted(left, right)
     seen_as = weakly if weak else cast
     left, right = seen_as(left, type), seen_as(right, of_right)
     if isinstance(left, ir.Const) and isinstance(right, ir.Const):

@@ -12,7 +12,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.operations.quotients import follow_number, note_quotient
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Scalar, ScalarKind, Vector, scalar_of
+from snap._compiler.ir.types import UINT, Scalar, Vector, scalar_of
 from snap.diag.span import Span
 from snap.diag.wording import called
 
@@ -55,7 +55,7 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
     if isinstance(a.type, Vector) or isinstance(b.type, Vector):
         a, b, vector = meeting(c, span, a, b)
         arithmetic(c, op, one_component(a), one_component(b), span)  # what is wrong with scalars is wrong with these
-        return ir.Binary(_rounded(op, vector.elem.kind is ScalarKind.UINT), a, b, vector, span=span)
+        return ir.Binary(_rounded(op, vector.elem.kind is UINT), a, b, vector, span=span)
     if op == "@":
         raise c.fail(
             "SNAP017",
@@ -82,7 +82,8 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
     if floating and op == "//":
         help = f"write `{called('floor', span).replace('//', '/')}`"
         raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help=help)
-    if op not in ("<<", ">>") and convert.common_type(a, b) is None:
+    met = None if op in ("<<", ">>") else convert.common_type(a, b)
+    if met is None and op not in ("<<", ">>"):
         raise no_common_type(c, a, b, span)
     if op in ("/", "//", "%") and not floating and isinstance(b, ir.Const) and b.value == 0:
         raise c.type_error(
@@ -94,10 +95,10 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
             span,
             help="shift by less than the width; a wider type is a cast: `i64(x) << 40`",
         )
-    if op in ("//", "%"):
-        unsigned = convert.accepted(a, b).kind is ScalarKind.UINT
+    if met is not None and op in ("//", "%"):
+        unsigned = met.kind is UINT
         op = _rounded(op, digit or unsigned or natural(a, c.text) and natural(b, c.text))
-    made = convert.binary(op, a, b, span)
+    made = convert.binary(op, a, b, span, met)
     if op == "/" and asked == "/" and not floating and not digit:
         note_quotient(c, made, a, b)
     elif c.quotients:

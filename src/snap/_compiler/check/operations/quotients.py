@@ -17,7 +17,7 @@ from snap._compiler.analysis.syntactic import divisor
 from snap._compiler.check.core.state import Checker
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Element, Scalar
-from snap._compiler.ir.walk import own_expressions, statements, walk
+from snap._compiler.ir.walk import expressions, statements
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
@@ -45,15 +45,11 @@ def warn_of_quotients(c: Checker, made: ir.Body) -> None:
     if not c.quotients:
         return
     found: dict[Span, ir.Expr] = {}
-    for s in statements(made):
-        for own in own_expressions(s):
-            for e in walk(own):
-                if isinstance(e, ir.Const) and e.type.is_float:
-                    at = c.quotients.get(e.span)
-                else:
-                    at = _cut_off(c, (e.value,)) if isinstance(e, ir.Cast) and _is_float(e.type) else None
-                if at is not None:
-                    found.setdefault(at, e)
+    for e in (e for s in statements(made) for e in expressions(s) if type(e) is ir.Const or type(e) is ir.Cast):
+        if _is_float(e.type):
+            at = c.quotients.get(e.span) if isinstance(e, ir.Const) else _cut_off(c, (e.value,))
+            if at is not None:
+                found.setdefault(at, e)
     taken_apart = _taken_apart(made) if found else set()
     for at, e in found.items():
         if at not in taken_apart:
@@ -62,7 +58,7 @@ def warn_of_quotients(c: Checker, made: ir.Body) -> None:
 
 def _taken_apart(made: ir.Body) -> set[Span]:
     """Quotients beside which the same two numbers have a remainder: `row, column = t / n, t % n` means integers."""
-    parts = [e for s in statements(made) for own in own_expressions(s) for e in walk(own) if isinstance(e, ir.Binary)]
+    parts = [e for s in statements(made) for e in expressions(s) if isinstance(e, ir.Binary)]
     rests = {(e.left, e.right) for e in parts if e.op in ("%", "mod")}
     return {e.span for e in parts if e.op == "/" and (e.left, e.right) in rests}
 

@@ -18,7 +18,7 @@ from typing import Any
 from snap.host.plan.guard import like_state, like_values
 from snap.host.plan.plans import MISS, CallPlan, entry, plan
 from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
-from snap.lib._torch.derivatives import eager, transformed
+from snap.lib._torch.derivatives import eager, is_watched
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}
 
@@ -73,10 +73,7 @@ class Way:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if not tensors:
             return self.function(*values)
-        plain = torch.Tensor, torch.nn.Parameter
-        if modes(torch) or torch.jit.is_tracing() or any(type(one) not in plain for one in tensors):
-            return MISS
-        if any(one.is_cuda and one.get_device() != torch.cuda.current_device() for one in tensors):
+        if is_watched(tensors):
             return MISS
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return self._derived(torch, values)
@@ -127,11 +124,3 @@ class Way:
             elif type(value) not in _KINDS.get(kind, ()) and (value is not None or default is not None):
                 return False
         return True
-
-
-def modes(torch: Any) -> bool:
-    """Say whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch
-    that does not say counts as yes.
-    """
-    length = getattr(torch._C, "_len_torch_dispatch_stack", None)
-    return length is None or length() > 0 or transformed()

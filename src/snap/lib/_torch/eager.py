@@ -17,7 +17,7 @@ from typing import Any
 
 from snap.host.plan.guard import like_state, like_values
 from snap.host.plan.plans import MISS, CallPlan, entry, plan
-from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
+from snap.lib._calls.recorded import SIGNATURES, Calls, _recording
 from snap.lib._torch.derivatives import eager, is_watched
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}
@@ -40,7 +40,6 @@ class Way:
         self.kinds = entry.kinds
         self.inner: Callable = function.again() if hasattr(function, "again") else function
         self.apply: Callable | None = None
-        self.derived: dict[object, CallPlan] = {}
 
     def begin(self, call: Callable | None) -> Callable:
         """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
@@ -80,30 +79,20 @@ class Way:
         return self.function(*values)
 
     def _derived(self, torch: Any, values: tuple) -> object:
-        """A gradient is wanted.  Its plan is made anew for each signature, and again for another state of torch."""
+        """A gradient is wanted."""
         if self.apply is None or not self._fits(torch, values):
             return MISS
         try:
-            key: object = tuple(SIGNATURES[type(value)](value) for value in values)
+            key = "with a gradient", *(SIGNATURES[type(value)](value) for value in values)
         except (RuntimeError, AttributeError):  # a tensor without memory: the function says so
             return self.apply(*(values[at] for at in self.order))
-        known = self.derived.get(key)
-        if known is not None:
-            found = self.calls.plans.first((known,), values)
-            if found is not MISS:
-                self.calls.plans.keep(known)
-                return found
-        made = self._plan(values)
-        if made is not None:
-            if len(self.derived) >= MOST:
-                self.derived.clear()
-            self.derived[key] = made
-            self.calls.plans.follow(made)
-            self.calls.plans.keep(made)
-        return self.apply(*(values[at] for at in self.order))
+        if key not in self.calls.quick:
+            self.calls.keep(key, None, self)
+        found = self.calls.planned(key, values)
+        return self.apply(*(values[at] for at in self.order)) if found is MISS else found
 
-    def _plan(self, values: tuple) -> CallPlan | None:
-        """Make a plan for all calls with such tensors, wherever they lie, and such values."""
+    def plan(self, values: tuple) -> CallPlan | None:
+        """Make a plan with a gradient, for all calls with such tensors, wherever they lie, and such values."""
         state, own = like_state(values), like_values(values)
         if state is None or own is None:
             return None

@@ -65,9 +65,9 @@ def wants_gradient(value: object) -> bool:
 
 
 def is_watched(tensors: Iterable[Any]) -> bool:
-    """Decide whether a mode (of fake tensors, of tracing), a transform (vmap, grad), forward mode, a tracer or a subclass
-    has to see what is done with these tensors, or one is on another device than the current one. A torch that does not
-    say counts as yes.
+    """Decide whether a mode (of fake tensors, of tracing), a transform (vmap, grad), forward mode, a tracer or a
+    subclass has to see what is done with these tensors, or one is on another device than the current one. A torch that
+    does not say counts as yes.
     """
     torch: Any = sys.modules["torch"]
     length = getattr(torch._C, "_len_torch_dispatch_stack", None)

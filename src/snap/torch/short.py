@@ -19,6 +19,7 @@ import torch
 from snap.host.arguments.byname import called, lacks_mathematics, wanted
 from snap.host.plan.guard import like_state, on_current
 from snap.host.plan.plans import MISS, CallPlan, Plans, plan
+from snap.lib._torch.derivatives import is_watched
 
 _MOST_PLANS = 16  # of one operator
 
@@ -93,18 +94,13 @@ class Short:
     def _made(self, args: tuple) -> CallPlan | None:
         """Make a plan for tensors like these; numbers may be any."""
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-        if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
-            return None
-        devices = {one.get_device() for one in tensors if one.is_cuda}
-        if len(devices) > 1 or devices and torch.cuda.current_device() not in devices:
-            return None
-        found = like_state(args)
+        found = None if is_watched(tensors) else like_state(args)
         if found is None or not tensors:
             return None
         wanting = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         if wanting and self.apply is None:
             return None
-        if devices and torch.cuda.device_count() > 1:
-            found = found.and_also(on_current(devices.pop(), torch.cuda.current_device))
+        if any(one.is_cuda for one in tensors) and torch.cuda.device_count() > 1:
+            found = found.and_also(on_current(torch.cuda.current_device(), torch.cuda.current_device))
         lines = [f"return work({', '.join(f'a{k}' for k in range(len(args)))})"]
         return plan(self.name, len(args), found, lines, {"work": self.apply if wanting else self.run})

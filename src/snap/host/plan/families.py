@@ -94,8 +94,7 @@ def _torch_family(signature: Signature) -> ArraySpelling:
         pointer="{a}.data_ptr()",
         shape="{a}.shape",
         names=names,
-        memory="(not n{i} or p{i} != (at := {a}.storage_offset() * {bytes})"
-        " and at + n{i} <= {a}.untyped_storage().nbytes())",
+        memory=f"(not n{{i}} or {torchreads.memory_text('{a}', 'p{i}', '{bytes}', 'n{i}')})",
         writable="not ({a}.requires_grad and grad_enabled())",
         changed="tell_torch({all})",
     )

@@ -65,6 +65,5 @@ def _text(sizes: tuple[int, ...], reaches: tuple[int, ...]) -> str:
     conditions.append(f"check({', '.join(args)})")
     for k, (size, reach) in enumerate(zip(sizes, reaches)):
         if size:
-            conditions.append(f"a{k}.data_ptr() != (at := a{k}.storage_offset() * {size})")
-            conditions.append(f"at + {reach} <= a{k}.untyped_storage().nbytes()")
+            conditions.append(torchreads.memory_text(f"a{k}", f"a{k}.data_ptr()", size, reach))
     return f"lambda {''.join(f'{arg}=None, ' for arg in args)}*rest: {' and '.join(conditions)}"

@@ -262,6 +262,12 @@ def has_memory(tensor: Any) -> bool:
     return (offset + reach(tensor)) * size <= tensor.untyped_storage().nbytes()
 
 
+def memory_text(tensor: str, address: str, size: object, reach: object) -> str:
+    """Print what `has_memory` asks of a tensor that has elements, in Python, for texts that ask it."""
+    lies = f"{address} != (at := {tensor}.storage_offset() * {size})"
+    return f"{lies} and at + {reach} <= {tensor}.untyped_storage().nbytes()"
+
+
 def reach(tensor: Any) -> int:
     """Count the elements from a tensor's first one to its last; 0 where there are none."""
     return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0

@@ -27,14 +27,14 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from snap._compiler.ir.types import Scalar
 from snap.api import SnapFunction
 from snap.host.errors import LaunchError
 from snap.host.plan.plans import MISS, CallPlan, Plans
 from snap.host.plan.plans import entry as quick_entry
-from snap.host.plan.steps import VIEWS, Quick, RecordedLaunch, ReplayStep, quick, replay_text
+from snap.host.plan.steps import VIEWS, RecordedLaunch, ReplayStep, quick, replay_text
 from snap.host.plan.trusted import LINE
 from snap.host.torch import torchtraced
 from snap.host.torch.torchreads import has_memory, keys
@@ -205,6 +205,11 @@ def is_array(value: object) -> bool:
 # ---- calls ----------------------------------------------------------------------------------------------------------
 
 
+class Maker(Protocol):
+    def plan(self, values: tuple[object, ...], /) -> CallPlan | None:
+        """Make a plan for calls like this one, in torch's state as it is; None where there is none."""
+
+
 class Calls:
     """Hold what is known of one function's calls.
 
@@ -216,7 +221,7 @@ class Calls:
     def __init__(self) -> None:
         self.plans = Plans(MOST_RECENT)
         self.replays: dict[Hashable, Callable | None] = {}
-        self.quick: dict[Hashable, tuple[Quick, list[CallPlan]]] = {}
+        self.quick: dict[Hashable, tuple[Maker, list[CallPlan]]] = {}
 
     def planned(self, key: Hashable, values: tuple[object, ...]) -> object:
         """Make the call by a plan of its signature, a new one if none of those that there are takes it; or MISS."""
@@ -239,7 +244,7 @@ class Calls:
         self.replays.clear()
         self.quick.clear()
 
-    def keep(self, key: Hashable, replay: Callable | None, maker: Quick | None) -> None:
+    def keep(self, key: Hashable, replay: Callable | None, maker: Maker | None) -> None:
         if len(self.replays) >= MOST:
             self.replays.clear()
             self.quick.clear()

@@ -18,7 +18,7 @@ from typing import Any
 
 from snap.host.errors import DerivativeError
 from snap.lib._attention.arrays import swaps
-from snap.lib._torch.derivatives import has_tangent, transformed, wants_gradient
+from snap.lib._torch.derivatives import has_tangent, is_watched, transformed, wants_gradient
 from snap.lib._torch.lowering import lowered
 
 FORWARD = "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, int? window=None)"
@@ -38,11 +38,7 @@ def watched(tensors: tuple) -> bool:
         return True
     if transformed() or any(has_tangent(x) for x in tensors):
         return False  # refused by the function
-    if any(wants_gradient(x) for x in tensors) or torch._C._len_torch_dispatch_stack() > 0 or torch.jit.is_tracing():
-        return True
-    if any(type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter for x in tensors):
-        return True
-    return any(x.is_cuda and x.get_device() != torch.cuda.current_device() for x in tensors)
+    return any(wants_gradient(x) for x in tensors) or is_watched(tensors)
 
 
 def register(forward: Callable, gradients: Callable) -> None:

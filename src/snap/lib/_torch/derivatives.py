@@ -13,7 +13,7 @@ torch is never imported here: it is loaded when these functions are called.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from snap.host.errors import DerivativeError
@@ -62,6 +62,21 @@ def has_tangent(value: object) -> bool:
 def wants_gradient(value: object) -> bool:
     torch = sys.modules["torch"]
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
+
+
+def is_watched(tensors: Iterable[Any]) -> bool:
+    """Decide whether a mode (of fake tensors, of tracing), a transform (vmap, grad), forward mode, a tracer or a
+    subclass has to see what is done with these tensors, or one is on another device than the current one. A torch that
+    does not say counts as yes.
+    """
+    torch: Any = sys.modules["torch"]
+    length = getattr(torch._C, "_len_torch_dispatch_stack", None)
+    if length is None or length() > 0 or transformed() or torch.jit.is_tracing():
+        return True
+    plain = torch.Tensor, torch.nn.Parameter
+    return any(
+        type(one) not in plain or one.is_cuda and one.get_device() != torch.cuda.current_device() for one in tensors
+    )
 
 
 def refuse_derivatives(function: str, **tensors: object) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 from snap.host.plan.guard import like_state, like_values
 from snap.host.plan.plans import MISS, CallPlan, entry, plan
-from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
-from snap.lib._torch.derivatives import eager, transformed
+from snap.lib._calls.recorded import SIGNATURES, Calls, _recording
+from snap.lib._torch.derivatives import eager, is_watched
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}
 
@@ -40,7 +40,6 @@ class Way:
         self.kinds = entry.kinds
         self.inner: Callable = function.again() if hasattr(function, "again") else function
         self.apply: Callable | None = None
-        self.derived: dict[object, CallPlan] = {}
 
     def begin(self, call: Callable | None) -> Callable:
         """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
@@ -73,40 +72,27 @@ class Way:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if not tensors:
             return self.function(*values)
-        plain = torch.Tensor, torch.nn.Parameter
-        if modes(torch) or torch.jit.is_tracing() or any(type(one) not in plain for one in tensors):
-            return MISS
-        if any(one.is_cuda and one.get_device() != torch.cuda.current_device() for one in tensors):
+        if is_watched(tensors):
             return MISS
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             return self._derived(torch, values)
         return self.function(*values)
 
     def _derived(self, torch: Any, values: tuple) -> object:
-        """A gradient is wanted.  Its plan is made anew for each signature, and again for another state of torch."""
+        """A gradient is wanted."""
         if self.apply is None or not self._fits(torch, values):
             return MISS
         try:
-            key: object = tuple(SIGNATURES[type(value)](value) for value in values)
+            key = "with a gradient", *(SIGNATURES[type(value)](value) for value in values)
         except (RuntimeError, AttributeError):  # a tensor without memory: the function says so
             return self.apply(*(values[at] for at in self.order))
-        known = self.derived.get(key)
-        if known is not None:
-            found = self.calls.plans.first((known,), values)
-            if found is not MISS:
-                self.calls.plans.keep(known)
-                return found
-        made = self._plan(values)
-        if made is not None:
-            if len(self.derived) >= MOST:
-                self.derived.clear()
-            self.derived[key] = made
-            self.calls.plans.follow(made)
-            self.calls.plans.keep(made)
-        return self.apply(*(values[at] for at in self.order))
+        if key not in self.calls.quick:
+            self.calls.keep(key, None, self)
+        found = self.calls.planned(key, values)
+        return self.apply(*(values[at] for at in self.order)) if found is MISS else found
 
-    def _plan(self, values: tuple) -> CallPlan | None:
-        """Make a plan for all calls with such tensors, wherever they lie, and such values."""
+    def plan(self, values: tuple) -> CallPlan | None:
+        """Make a plan with a gradient, for all calls with such tensors, wherever they lie, and such values."""
         state, own = like_state(values), like_values(values)
         if state is None or own is None:
             return None
@@ -127,11 +113,3 @@ class Way:
             elif type(value) not in _KINDS.get(kind, ()) and (value is not None or default is not None):
                 return False
         return True
-
-
-def modes(torch: Any) -> bool:
-    """Say whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch
-    that does not say counts as yes.
-    """
-    length = getattr(torch._C, "_len_torch_dispatch_stack", None)
-    return length is None or length() > 0 or transformed()

@@ -21,7 +21,7 @@ from snap.lib._calls.operators import scalar
 from snap.lib._calls.public_types import AnyArray, Approximation, ArrayT, FloatType, Reduction
 from snap.lib._calls.recorded import served_by
 from snap.lib._layers import activations, dropouts, embeddings, losses, norms, rotations
-from snap.lib._torch.derivatives import batched, has_tangent, transformed, wants_gradient
+from snap.lib._torch.derivatives import batched, has_tangent, is_watched, transformed, wants_gradient
 from snap.lib._torch.layer_table import LAYERS, Layer
 from snap.lib._torch.lowering import lowered
 from snap.lib._torch.ops import NAMESPACE, on_device_of
@@ -189,7 +189,7 @@ def cross_entropy(
     if gradient:
         problem = "is computed by `backward()` where `logits` wants one: leave it out, or pass `logits.detach()`"
         raise LaunchError("snap.lib.cross_entropy", problem, "gradient")
-    if _torch.compiler.is_compiling() or _watched(logits, targets):
+    if _torch.compiler.is_compiling() or is_watched((logits, targets)):
         return _called("cross_entropy", logits, targets, ignore_index, reduction, scale)[0]
     if not in_place:
         return _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
@@ -248,25 +248,14 @@ def _by_function(name: str, *values: object) -> bool:
     if transformed() and any(has_tangent(one) for one in tensors):
         problem = "has no forward derivative: use reverse mode (torch.autograd.grad), or torch's own functions"
         raise DerivativeError(f"snap.lib.{name}", problem)
-    return not (any(map(wants_gradient, tensors)) or _watched(*tensors))
-
-
-def _watched(*tensors: Any) -> bool:
-    """Decide whether a mode, a transform or a subclass watches, or a tensor is on another device."""
-    length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
-    if length is None or length() > 0 or transformed() or _torch.jit.is_tracing():
-        return True
-    plain = _torch.Tensor, _torch.nn.Parameter
-    return any(
-        type(one) not in plain or one.is_cuda and one.get_device() != _torch.cuda.current_device() for one in tensors
-    )
+    return not (any(map(wants_gradient, tensors)) or is_watched(tensors))
 
 
 def _called(name: str, *arguments: Any) -> Any:
     """Call the operator if something watches, else the autograd function, which saves torch's way to it."""
     if _torch.compiler.is_compiling():
         return _operators[name](*arguments)
-    if _watched(*(value for value in arguments if isinstance(value, _torch.Tensor))):
+    if is_watched(value for value in arguments if isinstance(value, _torch.Tensor)):
         if transformed():
             problem = "has no rule for torch.func (vmap, grad, jvp): call it outside of them, with torch.autograd.grad"
             raise DerivativeError(f"snap.lib.{name}", f"{problem} for gradients")

@@ -47,11 +47,12 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--prepare", type=Path, metavar="FILE")
     parser.add_argument("--prepared", type=Path, metavar="FILE")
     parser.add_argument("--sanitize", type=int, default=200, help="how many programs compute-sanitizer sees, where there is a GPU")
+    parser.add_argument("--tools", default="memcheck,racecheck,synccheck", help="its tools")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--most", type=int, default=20, help="how many failing programs are made smaller")
     parser.add_argument("--out", type=Path)
     found = parser.parse_args(arguments)
-    found.families = tuple(found.families.split(","))
+    found.families, found.tools = tuple(found.families.split(",")), tuple(found.tools.split(","))
     unknown = set(found.families) - set(FAMILIES)
     if unknown:
         parser.error(f"no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")

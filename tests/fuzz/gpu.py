@@ -25,7 +25,6 @@ from fuzz.workers import Last
 
 RUNS = 3  # of each program: what depends on timing may show in one of them
 LIMIT = 60.0  # seconds for one program, the compiler included
-TOOLS = ("memcheck", "racecheck", "synccheck")
 BATCH = 20  # programs in one process under compute-sanitizer
 PREPARED_BATCH = 100  # of those that need only be launched
 BATCH_LIMIT = 240.0
@@ -177,12 +176,18 @@ def sanitize(o, first: int) -> dict[str, object]:
     else:
         programs, batch = sample(campaigns.drawn(o.families, first, 3 * o.sanitize, None), o.sanitize), BATCH
     work = []
-    for tool in TOOLS:
+    for tool in o.tools:
         names = [p.case.name for p in programs if tool != "racecheck" or racecheck_understands(p)]
         work += [(tool, names[k:k + batch]) for k in range(0, len(names), batch)]
+
+    def run(tool: str, names: list[str]) -> tuple[str, int, list[tuple[str, str]]]:
+        reports = sanitized(names, lambda names: sanitizer_command(tool, names, o.prepared))
+        print(f"{tool}: {len(names)} programs, {reports or 'nothing reported'}", flush=True)
+        return tool, len(names), reports
+
     with ThreadPoolExecutor(max(1, o.jobs // 2)) as pool:
-        results = list(pool.map(lambda w: (w[0], len(w[1]), sanitized(w[1], lambda names: sanitizer_command(w[0], names, o.prepared))), work))
-    return {"sanitizer": {tool: {"programs": sum(n for t, n, _ in results if t == tool), "reports": [r for t, _, found in results if t == tool for r in found]} for tool in TOOLS}}
+        results = list(pool.map(lambda w: run(*w), work))
+    return {"sanitizer": {tool: {"programs": sum(n for t, n, _ in results if t == tool), "reports": [r for t, _, found in results if t == tool for r in found]} for tool in o.tools}}
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------------------------

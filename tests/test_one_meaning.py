@@ -193,5 +193,5 @@ def test_new_texts_are_found(text: str):
 
 @pytest.mark.parametrize("text", ['x = ("ge", p)', 'x = ("true",)', 'if atom[0] == "div": pass', 'if c[0] in ("and", "or"): pass', 'match c:\n    case ("ge" | "eq", p): pass'])
 def test_new_tags_are_found(text: str):
-    assert tags_written("_compiler/analysis/exact/smt.py", ast.parse(text))
-    assert not tags_written("_compiler/analysis/exact/smt.py", ast.parse('SOME = ("any", "all")\nx = (logic.GE, p)\nif op == "and": pass'))
+    assert tags_written("_compiler/analysis/exact/ask.py", ast.parse(text))
+    assert not tags_written("_compiler/analysis/exact/ask.py", ast.parse('SOME = ("any", "all")\nx = (logic.GE, p)\nif op == "and": pass'))

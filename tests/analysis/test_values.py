@@ -8,11 +8,12 @@ from analysis.building import MINE, M, N, T, const, loop, m, mine, n, op, read, 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.footprints import Footprint, unknowns
 from snap._compiler.analysis.linear.overlap import Overlap
-from snap._compiler.analysis.linear.trips import loop_values, trips
+from snap._compiler.analysis.linear.trips import trips
 from snap._compiler.analysis.linear.values import Values, facts, form
 from snap._compiler.analysis.solvers import solve
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, F32, I32, I64, U32, WARP1
+from snap._compiler.ir.walk import loop_values
 from snap.diag.span import Span
 
 THREAD = forms.unknown(("thread",))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.exact import logic
-from snap._compiler.analysis.exact.terms import Poly, at_least, atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.logic import each
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import assigned, effects
@@ -50,7 +51,7 @@ def _voted(w: WalkState, s: ir.Collective, said: object, found: object) -> None:
         w.define(either(negated(found), said))
         return
     w.define(either(found, negated(said)))
-    for one in said[1:] if said[0] == logic.AND else (said,):
+    for one in each((said,)):
         if all(atom.per.at_least(s.requires) for atom in atoms_of([one]) if not atom.defined):
             w.define(either(negated(found), one))
 

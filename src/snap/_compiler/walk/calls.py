@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both
+from snap._compiler.analysis.exact.conditions import atoms_of, both
+from snap._compiler.analysis.exact.logic import FALSE, Cond
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
 from snap._compiler.walk import arrays, contracts, joins
 from snap._compiler.walk.assign import target, unknown

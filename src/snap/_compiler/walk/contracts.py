@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from snap._compiler.analysis.exact.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
+from snap._compiler.analysis.exact.logic import FALSE, Cond, polys
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Condition, Contract
 from snap._compiler.ir.types import THREAD1, Array, Level, Privilege

@@ -11,12 +11,14 @@ each time, else any number of its type of which simple invariants hold that were
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.exact import logic
+from snap._compiler.analysis.exact.conditions import at_least, below, both, negated
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import FALSE, Cond, at_least, below, both, negated, number
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.terms import number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.types import Array
@@ -72,8 +74,8 @@ def _if(w: WalkState, s: ir.If) -> None:
     assert cond is not None
     w.use(c)
     w.test(cond, s.span)
-    if cond[0] in (logic.TRUE, logic.FALSE):
-        taken = s.then if cond[0] == logic.TRUE else s.other
+    if cond in (TRUE, FALSE):
+        taken = s.then if cond == TRUE else s.other
         w.inline(taken)
         if leaves(taken):
             w.path.append(FALSE)  # no thread comes here
@@ -152,12 +154,9 @@ def _shared(w: WalkState, s: ir.DeclareShared) -> None:
         extent = w.shape((obj.extent,))[0]
         w.out.facts += [at_least(extent, 0), at_least(shape[0], extent)]
         shape = (extent, *shape[1:])
-    total = number(obj.elem.bytes)
-    for n in shape:
-        total = total * n
     key = w.frame, obj.uid
     if key not in w.roots:
-        w.roots[key] = Root(obj.name, obj, shape, None, total)
+        w.roots[key] = Root(obj.name, obj, shape, None, math.prod(shape, start=number(obj.elem.bytes)))
     w.lives[id(w.roots[key])] = w.when()
     w.chains[w.frame, s.handle.uid] = ()
 

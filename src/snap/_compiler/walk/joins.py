@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.terms import Cond, Poly, both, either, equal, negated
+from snap._compiler.analysis.exact.conditions import both, either, equal, negated
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir.types import THREAD1
 from snap._compiler.walk.sites import NONE
 from snap._compiler.walk.state import Components, Value, WalkState

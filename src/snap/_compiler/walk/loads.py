@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snap._compiler.analysis.exact.terms import TRUE, Cond, Poly, Renaming, atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.conditions import atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.logic import TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.walk.sites import Pact, Site, Walked
 
 MOST_PAIRS = 16  # of numbers that were read: each is a case

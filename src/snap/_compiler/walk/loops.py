@@ -14,20 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Cond,
-    Poly,
-    at_least,
-    atoms_of,
-    below,
-    both,
-    either,
-    equal,
-    negated,
-    number,
-)
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.integers import held_by
@@ -324,8 +314,7 @@ def _went_on(w: WalkState, trip: Poly, settled: int, known: list[Cond]) -> None:
     of = [c for c, atoms in inside.items() if counter in atoms and all(atom.number < settled for atom in atoms)]
     if of:
         last = w.terms.base(counter.kind, 0, counter.high, counter.per, counter.depth, "trip before")
-        renamed = w.terms.side(0, lambda atom: True)
-        renamed.put(counter, last)
+        renamed = Renaming(w.terms).put({counter: last})
         w.define(either(equal(trip, 0), both(equal(last, trip - 1), *map(renamed.cond, of))))
 
 

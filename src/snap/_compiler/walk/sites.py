@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, Terms, number
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Extent, Kind

@@ -6,9 +6,12 @@ every launch that is not refused before anything runs (host/arguments/validate.p
 
 from __future__ import annotations
 
+import math
+
 from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.conditions import at_least, below, equal
 from snap._compiler.analysis.exact.kinds import AtomKind
-from snap._compiler.analysis.exact.terms import Poly, at_least, below, equal, number
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import MOST_BLOCKS
@@ -97,11 +100,9 @@ def _array(w: WalkState, handle: ir.Handle) -> None:
         length = _given(w, f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, kinds.LENGTH)
         root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
     else:
-        shape, total = w.shape(obj.shape), number(obj.elem.bytes)
-        for n in shape:
-            w.out.facts.append(at_least(n, 0))
-            total = total * n
-        w.out.facts.append(at_least(number(MOST_BYTES), total))
+        shape = w.shape(obj.shape)
+        total = math.prod(shape, start=number(obj.elem.bytes))
+        w.out.facts += [*(at_least(n, 0) for n in shape), at_least(MOST_BYTES, total)]
         root = Root(handle.name, obj, shape, None, total)
     w.roots[(), obj.uid] = root
     w.out.roots[handle.name] = root

@@ -15,8 +15,10 @@ from typing import Any, TypeGuard
 
 from snap._compiler.analysis.evaluate import IntegerDomain
 from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, equal, negated
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import TRUE, Cond, Poly, at_least, atoms_of, both, equal, negated, number
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Contract
@@ -269,7 +271,7 @@ class WalkState:
             loads.renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
             atom = self.terms.base(kinds.ANY, 0, 1, by, self.depth, name)
-            if v.term[0] not in (logic.TRUE, logic.FALSE):
+            if v.term not in (TRUE, FALSE):
                 c = v.term
                 self.define((logic.OR, both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
@@ -438,9 +440,7 @@ class WalkState:
         """Return the extents of a view, which ends with its memory where a launch decides how large that is."""
         assert view.shape is not None
         first, *rest = self.shape(view.shape)
-        size = number(view.elem.bytes)
-        for n in rest:
-            size = size * n
+        size = math.prod(rest, start=number(view.elem.bytes))
         if root.obj.extent is not None and size.value:
             first = self.terms.floor(root.bytes, size.value)
         return first, *rest

@@ -17,7 +17,7 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
-from snap._compiler.ir.walk import statements, ways_out
+from snap._compiler.ir.walk import loop_values, statements, ways_out
 from snap.prove.order.kinds import START
 from snap.prove.order.mbarriers import MBarriers
 from snap.prove.order.outline import (
@@ -25,7 +25,6 @@ from snap.prove.order.outline import (
     breaks,
     grown_by,
     leaves,
-    loop_values,
     quiet,
     synchronizes,
     trips_of,

@@ -25,6 +25,7 @@ of a loop because they hold at first and each iteration keeps them.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -316,10 +317,7 @@ def _loaded(uid: int, units: int, site: OrderSite, st: State) -> State:
 
 
 def _bytes(s: ir.BoxCopy) -> int:
-    count = s.tile.access.view.elem.bytes
-    for n in s.tile.shape:
-        count *= n
-    return count
+    return math.prod(s.tile.shape, start=s.tile.access.view.elem.bytes)
 
 
 def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:

@@ -16,7 +16,8 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.types import THREAD1, Level, Privilege
-from snap.prove.order.outline import bits, from_zero, functions, only_grow
+from snap._compiler.ir.walk import callees
+from snap.prove.order.outline import bits, from_zero, only_grow
 from snap.prove.order.reach import State
 from snap.prove.order.reading import CallFrame, Indices, Known, TooMuch, is_integer
 from snap.prove.order.sites import LoopKey, OrderSite
@@ -43,7 +44,7 @@ class WalkPoint:
 
     def __init__(self, kernel: synced.Function):
         self.kernel = kernel
-        self.functions = functions(kernel)
+        self.functions = callees(kernel)
         self.threads = BlockThreads(kernel, self.functions)
         self.values = Known(self.threads.count)
         self.tokens: Tokens | None = {}

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.frontend import tree
+from snap.prove.order.reading import NEGATED, compared
 
 
 class _NotRead(Exception):
@@ -38,15 +39,8 @@ def _compared(ops: tuple[str, ...], operands: tuple[tree.Expr, ...], names: Mapp
             more = forms.subtract(_number(left, names), _number(right, names))
         except _NotRead:
             continue
-        one = forms.number(1)
-        if op in (">=", "=="):
-            yield more
-        if op in ("<=", "=="):
-            yield forms.times(more, -1)
-        if op == ">":
-            yield forms.subtract(more, one)
-        if op == "<":
-            yield forms.subtract(forms.times(more, -1), one)
+        if op in NEGATED:
+            yield from compared(op, more)
 
 
 def _number(e: tree.Expr, names: Mapping[str, Form | int]) -> Form:

@@ -301,14 +301,14 @@ class Known:
                 return [*self.follows(left, truth, frame, at), *self.follows(right, truth, frame, at)]
             case ir.Compare(op, left, right) if is_integer(left.type):
                 more = forms.subtract(self.form(left, frame, at), self.form(right, frame, at))
-                return _compared(op if truth else NEGATED[op], more)
+                return compared(op if truth else NEGATED[op], more)
         return []
 
 
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
-def _compared(op: str, more: Form) -> list[Form]:
+def compared(op: str, more: Form) -> list[Form]:
     """Return what is not negative where a difference compares with zero in this way."""
     less, one = forms.times(more, -1), forms.number(1)
     found = {">=": [more], "<=": [less], "==": [more, less], "!=": []}

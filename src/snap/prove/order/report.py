@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from snap._compiler.ir.walk import callees
 from snap.diag.error import Label
 from snap.prove.order.goal import Order, asked_of, order
 from snap.prove.order.kinds import HANDED, PROXY, REGISTERS, START
 from snap.prove.order.meetings import Stuck
-from snap.prove.order.outline import endless, functions
+from snap.prove.order.outline import endless
 from snap.prove.order.pairs import Open
 from snap.prove.order.sites import LoopAges
 from snap.prove.order.timelines import LOAD, PRODUCT
@@ -26,7 +27,7 @@ def orders(task: Any) -> Findings:
     kernel = task.synced()
     asked = asked_of(task) if kernel.apart else None  # all barriers that are inferred order whatever the launch is
     found = findings(order(kernel, asked), kernel.span)
-    lines = sorted({s.span.line for f in functions(kernel) for s in endless(f)})
+    lines = sorted({s.span.line for f in callees(kernel) for s in endless(f)})
     return replace(found, assumed=(*found.assumed, *(ENDS.format(line) for line in lines)))
 
 

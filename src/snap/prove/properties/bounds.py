@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from snap._compiler.analysis.exact.conditions import from_memory, negated
 from snap._compiler.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
-from snap._compiler.analysis.exact.terms import FALSE, ZERO, from_memory, negated
+from snap._compiler.analysis.exact.logic import FALSE
+from snap._compiler.analysis.exact.terms import ZERO
 from snap._compiler.analysis.solvers.allowance import NotReached
 from snap.prove import Task
 from snap.prove.properties import pacts

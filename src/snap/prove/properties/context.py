@@ -10,9 +10,11 @@ import math
 from dataclasses import dataclass, field
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.choices import simple
+from snap._compiler.analysis.exact.conditions import at_least, equal, simple
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
+from snap._compiler.analysis.exact.logic import TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import ZERO, Atom, Poly, Terms, number
 from snap._compiler.frontend.printer import expression
 from snap._compiler.ir.depth import deep
 from snap._compiler.ir.types import GRID1, Level
@@ -156,9 +158,8 @@ def _multiplied(walk: Walk) -> None:
 
 def _put(walk: Walk, instead: dict[Atom, Poly]) -> None:
     """Numbers of the launch are what others say that they are, before anything is walked."""
-    known = walk.terms.side(0, lambda atom: True)
+    known = Renaming(walk.terms).put(instead)
     for atom, p in instead.items():
-        known.put(atom, p)
         walk.terms.tell(p, atom.low, atom.high)
     limits = [c for a, p in instead.items() for c in (at_least(p, a.low), at_least(number(a.high), p))]
     walk.blocks = known.poly(walk.blocks)

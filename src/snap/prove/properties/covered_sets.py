@@ -16,11 +16,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.digits import Replaced
+from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.ask import isl_sum, isl_text
+from snap._compiler.analysis.exact.conditions import atoms_of, equal
+from snap._compiler.analysis.exact.logic import Cond, polys
+from snap._compiler.analysis.exact.renaming import Replaced
 from snap._compiler.analysis.exact.slices import Slices
 from snap._compiler.analysis.exact.system import alternatives, defining
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, atoms_of, equal, polys
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
@@ -118,14 +121,12 @@ class Sets:
     # ---- text ----
 
     def poly(self, p: Poly, name: AtomNamer) -> str:
-        parts = [str(p.constant)]
-        for mono, k in p.terms.items():
-            if mono:
-                parts.append(f"{k}*{name(mono[0]) if len(mono) == 1 else self.product(mono, name)}")
-        return " + ".join(parts)
+        return isl_sum(p, lambda mono: self.product(mono, name))
 
     def product(self, mono: tuple[Atom, ...], name: AtomNamer) -> str:
-        """An unknown of its own."""
+        """Of several, an unknown of its own."""
+        if len(mono) == 1:
+            return name(mono[0])
         names = [name(atom) for atom in mono]
         if any(one.startswith(("x", "(")) for one in names):
             raise Beyond
@@ -134,17 +135,7 @@ class Sets:
         return text
 
     def cond(self, c: Cond, name: AtomNamer) -> str:
-        match c:
-            case (logic.GE, p):
-                return f"{self.poly(p, name)} >= 0"
-            case (logic.EQ, p):
-                return f"{self.poly(p, name)} = 0"
-            case (logic.NE, p):
-                return f"{self.poly(p, name)} != 0"
-            case (logic.AND | logic.OR, *inner):
-                return "(" + f" {c[0]} ".join(self.cond(one, name) for one in inner) + ")"
-            case _:
-                return "0 = 0" if c[0] == logic.TRUE else "0 = 1"
+        return isl_text(c, lambda mono: self.product(mono, name))
 
     # ---- writes ----
 
@@ -211,17 +202,10 @@ class Sets:
         if self.left is None:
             return
         words = self.words()
-        for k, (most, blocks, length) in enumerate(SIZES):
-            small, near = self.left, (*NEAR[k:], *NEAR[:k])
+        for k, size in enumerate(SIZES):
+            small, near, length = self.left, (*NEAR[k:], *NEAR[:k]), size.length
             for word, p in words:
-                end = (
-                    blocks
-                    if word == "blocks" or word.startswith("grid[")
-                    else length
-                    if word.startswith("len(")
-                    else most
-                )
-                small = small.where(f"{-end} <= {self.poly(p, given)} <= {end}")
+                small = small.where(f"{-size.of(word)} <= {self.poly(p, given)} <= {size.of(word)}")
             if small.empty:
                 continue
             for word, p in words:
@@ -246,7 +230,7 @@ def _linear(p: Poly) -> bool:
 def _multiplies(w: Touch) -> bool:
     """Return whether there are products in what it is known by."""
     said = [*w.index, *(p for c in w.path for p in polys(c))]
-    said += [p for atom in atoms_of([], said) for part in atom.parts for p in _parts(part)]
+    said += [p for atom in atoms_of([], said) for p in atom.polys]
     return not all(map(_linear, said))
 
 
@@ -268,7 +252,7 @@ class _Written:
         if atom is self.b.counted:
             return False
         if atom not in self._same:
-            inside = atoms_of([], [p for part in atom.parts for p in _parts(part)]) if atom.defined else ()
+            inside = atoms_of([], atom.polys) if atom.defined else ()
             self._same[atom] = (
                 all(map(self.same, inside)) if atom.defined else atom not in self.chosen and self.b.shared(atom)
             )
@@ -400,10 +384,6 @@ def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
         i if n == 1 else i + c.terms.base(kinds.ELEMENT, 0, n - 1, THREAD1, key=("read", t.number, k))
         for k, (i, n) in enumerate(zip(t.index, t.sizes))
     )
-
-
-def _parts(part: object) -> Iterable[Poly]:
-    return [part] if isinstance(part, Poly) else polys(part) if isinstance(part, tuple) else ()
 
 
 def _defining(c: ProofContext, atom: Atom) -> list[Cond]:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.bits import bitand
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, Terms, at_least, number
+from snap._compiler.analysis.exact.conditions import at_least
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import of_products
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms
 
 
 def operands(i: Poly) -> tuple[Poly, Poly] | None:
@@ -46,16 +49,9 @@ class Exclusive:
 
     def _given(self, y: Poly) -> Poly | None:
         """In numbers of the read."""
-        total = number(0)
-        for mono, k in y.terms.items():
-            product = number(k)
-            for atom in mono:
-                told = Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom)
-                if told is None:
-                    return None
-                product = product * told
-            total = total + product
-        return total
+        told = {atom: Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom) for atom in y.atoms}
+        known = {atom: p for atom, p in told.items() if p is not None}
+        return None if None in told.values() else of_products(y, lambda mono: map(known.__getitem__, mono))
 
     def _of_element(self, atom: Atom) -> Poly | None:
         """An index, or a further quotient of one: t / 256 is t / 32 / 8."""

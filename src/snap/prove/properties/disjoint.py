@@ -22,20 +22,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.conditions import atoms_of, below, either, equal, from_memory, negated
 from snap._compiler.analysis.exact.ladder import NO, NoModel, TermModel
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    Atom,
-    Cond,
-    Poly,
-    Renaming,
-    atoms_of,
-    below,
-    either,
-    equal,
-    from_memory,
-    negated,
-)
+from snap._compiler.analysis.exact.logic import FALSE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
@@ -161,7 +152,7 @@ def _question(c: ProofContext, pair: Pair) -> list[Cond]:
     for number_, site in ((1, a), (2, b)):
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
-            side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
+            side = c.notes["side", id(pair.entry), number_] = Renaming(c.terms, number_, shared)
         place, there = elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))

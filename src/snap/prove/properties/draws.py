@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snap._compiler.analysis.exact.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.types import Level, Privilege
 from snap._compiler.walk import cells

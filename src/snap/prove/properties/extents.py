@@ -6,7 +6,9 @@ meaning for all properties: what *bounds* shows to be inside is what *races* and
 
 from __future__ import annotations
 
-from snap._compiler.analysis.exact.terms import Cond, Poly, at_least, below, number
+from snap._compiler.analysis.exact.conditions import at_least, below
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.hardware import MATRIX_ROW
 from snap._compiler.walk.sites import Site

@@ -17,8 +17,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from snap._compiler.analysis.exact.conditions import equal, negated
 from snap._compiler.analysis.exact.ladder import NO, Ladder
-from snap._compiler.analysis.exact.terms import Cond, equal, negated
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import Renaming
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.synced import Function as Synced
 from snap._compiler.ir.types import BLOCK1, GRID1, Privilege
@@ -131,7 +133,7 @@ def _question(c: ProofContext, a: Site, b: Site, unit: Privilege) -> list[Cond]:
     """
     index, facts = [], []
     for number, site in ((1, a), (2, b)):
-        side = c.terms.side(number, lambda atom: atom.depth == 0 and atom.per.at_least(unit))
+        side = Renaming(c.terms, number, lambda atom: atom.depth == 0 and atom.per.at_least(unit))
         place, inside = elements(c, site, number)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, None))

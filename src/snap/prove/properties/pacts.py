@@ -16,20 +16,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from snap._compiler.analysis.exact.conditions import atoms_of, both, either, equal, negated
 from snap._compiler.analysis.exact.ladder import NO, NoModel
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Atom,
-    Cond,
-    Poly,
-    Renaming,
-    atoms_of,
-    both,
-    either,
-    equal,
-    negated,
-)
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.ir.contracts import Condition
 from snap._compiler.ir.types import Level, Privilege
 from snap._compiler.walk.contracts import meant
@@ -90,7 +81,7 @@ def _two_calls(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], l
 def _renamed(c: ProofContext, key: object, shared: Any) -> tuple[Renaming, Renaming]:
     known = c.notes.get(("returning", key))
     if known is None:
-        known = c.notes["returning", key] = (c.terms.side(1, shared), c.terms.side(2, shared))
+        known = c.notes["returning", key] = (Renaming(c.terms, 1, shared), Renaming(c.terms, 2, shared))
     return known  # type: ignore[return-value]
 
 

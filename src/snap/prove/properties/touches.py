@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.terms import Cond, Poly, atoms_of, below
+from snap._compiler.analysis.exact.conditions import atoms_of, below
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
 from snap._compiler.ir.hardware import WARP

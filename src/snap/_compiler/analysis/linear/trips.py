@@ -1,12 +1,10 @@
 """Count how often a loop's body runs.
 
-Input: a `For`, and what integers are at that place.  Output: the values of its variable, where they are numbers; or
-the number of iterations as a form.  Non-goals: `while` loops.
+Input: a `For`, and what integers are at that place.  Output: the number of iterations as a form.  Non-goals: `while`
+loops; the values of its variable, where the bounds are constants (ir/walk.py).
 """
 
 from __future__ import annotations
-
-import sys
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
@@ -24,22 +22,6 @@ class Trips:
 
     count: Form
     exact: bool
-
-
-def known_range(start: ir.Expr, stop: ir.Expr, step: ir.Expr) -> range | None:
-    """Return the values of a loop with these bounds, where they are constants; None for a loop longer than Python can
-    count.
-    """
-    match start, stop, step:
-        case ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c)) if c and abs(b - a) < sys.maxsize:
-            return range(a, b, c)
-        case _:
-            return None
-
-
-def loop_values(s: ir.Stmt) -> range | None:
-    """The values of a loop's variable, where they are known."""
-    return known_range(s.start, s.stop, s.step) if isinstance(s, ir.For) else None
 
 
 def trips(s: ir.For, values: Values, frame: Frame, at: Position | None) -> Trips | None:

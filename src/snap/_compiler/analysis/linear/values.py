@@ -472,16 +472,7 @@ def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position
             a, b = form(left, values, frame, at), form(right, values, frame, at)
             if not truth:
                 op = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[op]
-            one = forms.number(1)
-            match op:
-                case "<":
-                    return [forms.subtract(forms.subtract(b, a), one)]
-                case "<=":
-                    return [forms.subtract(b, a)]
-                case ">":
-                    return [forms.subtract(forms.subtract(a, b), one)]
-                case ">=":
-                    return [forms.subtract(a, b)]
-                case "==":
-                    return [forms.subtract(a, b), forms.subtract(b, a)]
+            more, less = forms.subtract(a, b), forms.subtract(b, a)
+            strict = {"<": [forms.subtract(less, forms.number(1))], ">": [forms.subtract(more, forms.number(1))]}
+            return {**strict, "<=": [less], ">=": [more], "==": [more, less], "!=": []}[op]
     return []

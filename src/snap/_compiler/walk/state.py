@@ -28,7 +28,6 @@ from snap._compiler.ir.launches import most_blocks
 from snap._compiler.ir.synced import AnyFunction, PointKind
 from snap._compiler.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import bodies
-from snap._compiler.walk import loads
 from snap._compiler.walk.sites import (
     NEVER,
     NONE,
@@ -155,6 +154,14 @@ def _unshared(p: Poly, by: Privilege) -> bool:
     return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
 
 
+def _renamed(found: Walked, term: Poly, name: Poly) -> None:
+    """The same number by another name."""
+    for mono, k in term.terms.items():
+        for known in (found.loads, found.given) if k == 1 and len(mono) == 1 and len(term.terms) == 1 else ():
+            if mono[0] in known:
+                known.update((atom, known[mono[0]]) for atom in name.atoms)
+
+
 def agreed(of: Iterable[Poly]) -> Privilege:
     """Return the unit whose threads agree on all of these numbers."""
     per = GRID1
@@ -268,7 +275,7 @@ class WalkState:
             assert isinstance(v.term, Poly)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 self.define(equal(v.term, term))
-            loads.renamed(self.out, term, v.term)
+            _renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
             atom = self.terms.base(kinds.ANY, 0, 1, by, self.depth, name)
             if v.term not in (TRUE, FALSE):

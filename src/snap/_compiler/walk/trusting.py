@@ -1,7 +1,7 @@
 """Find the scopes of `with trust("why"):`, and which one a place lies in.
 
 Input: a kernel, a place.  Output: its scopes, the reason of the innermost one.  Non-goals: what trust does to a verdict
-(prove/trusting.py).
+(prove/__init__.py).
 """
 
 from __future__ import annotations

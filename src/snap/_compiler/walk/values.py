@@ -20,7 +20,7 @@ from snap._compiler.ir.effects import Effect, Kind
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import children
-from snap._compiler.walk import arrays, cells, joins
+from snap._compiler.walk import arrays, assign, cells
 from snap._compiler.walk.sites import NONE
 from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, agreed, is_int, of_integers
 
@@ -191,7 +191,7 @@ class Exact(IntegerDomain[Value]):
             a = self.of(e.then)
         with self.w.given(Value(negated(cond), c.deps)):
             b = self.of(e.other)
-        found = joins.chosen(self.w, cond, a, b)
+        found = assign.chosen(self.w, cond, a, b)
         return _loose(self.w, e.type, c, a, b) if found.term is None else Value(found.term, found.deps | c.deps)
 
     def function(self, e: ir.Math, args: list[Value]) -> Value:

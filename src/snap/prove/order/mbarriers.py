@@ -45,9 +45,8 @@ from snap.prove.order.meetings import Meetings
 from snap.prove.order.outline import bits, counters, in_order, never_waited
 from snap.prove.order.paces import End, Paces
 from snap.prove.order.point import WalkPoint
-from snap.prove.order.reach import State, begun
+from snap.prove.order.reach import COPY, PASSED, State, begun
 from snap.prove.order.sites import LoopAges, OrderSite
-from snap.prove.order.timelines import COPY, PASSED
 from snap.prove.order.turns import TurnBarrier, turns
 from snap.record import replace
 

@@ -21,9 +21,8 @@ from snap.prove.order.kinds import BOX, ORDER, PROXY, REGISTERS, OpenReason
 from snap.prove.order.mbarriers import MBarriers
 from snap.prove.order.memories import Memories, OrderMemory
 from snap.prove.order.point import WalkPoint
-from snap.prove.order.reach import Reach, State, begun
+from snap.prove.order.reach import THREAD, Reach, State, begun, timeline
 from snap.prove.order.sites import LoopAges, MeetingThreads, OrderSite, Questions
-from snap.prove.order.timelines import THREAD, timeline
 from snap.record import record
 
 

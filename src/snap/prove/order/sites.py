@@ -22,8 +22,8 @@ from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Pri
 from snap.diag.span import Span
 from snap.prove.order.elements import TouchedElements, in_common
 from snap.prove.order.kinds import BOX, FRAGMENT, START
+from snap.prove.order.reach import Timeline
 from snap.prove.order.reading import Known
-from snap.prove.order.timelines import Timeline
 from snap.record import record
 
 LoopKey = tuple  # a frame, and the number of a statement

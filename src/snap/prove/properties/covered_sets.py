@@ -124,7 +124,7 @@ class Sets:
         return isl_sum(p, lambda mono: self.product(mono, name))
 
     def product(self, mono: tuple[Atom, ...], name: AtomNamer) -> str:
-        """Of several, an unknown of its own."""
+        """Name a product: of several numbers, an unknown of its own."""
         if len(mono) == 1:
             return name(mono[0])
         names = [name(atom) for atom in mono]

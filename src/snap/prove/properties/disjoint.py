@@ -32,15 +32,13 @@ from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
-from snap._compiler.walk import loads
 from snap._compiler.walk.sites import Entry, Site
 from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties import draws, pacts
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.extents import flat, inside, sizes
+from snap.prove.properties.extents import flat, hulls, inside, sizes
 from snap.prove.properties.goals import shown
-from snap.prove.properties.hulls import hulls
 from snap.prove.replay import confirmed, example
 from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict, not_reached
 
@@ -165,9 +163,9 @@ def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) ->
     """Return what functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
-        return [*loads.facts(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
+        return [*draws.loaded(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
     promised = pacts.facts(c, _outer(c, pair, entry), entry.stamp, 0 if entry.disjoint else -1, sides)
-    return [*loads.facts(c.found, sides), *draws.facts(c, entry.outer, sides), *promised]
+    return [*draws.loaded(c.found, sides), *draws.facts(c, entry.outer, sides), *promised]
 
 
 def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:

@@ -8,6 +8,7 @@ Non-goals: two threads (disjoint.py).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snap._compiler.analysis.exact import logic
@@ -111,3 +112,15 @@ def of_promise(p: Promise) -> list[Goal]:
     """A condition of a contract, part by part."""
     bounds = ((one, one[1] if one[0] == logic.GE else None) for one in each((p.goal,)))
     return [Goal(Property.CONTRACT, p.what, p.span, p.path, one, bound) for one, bound in bounds]
+
+
+def strongest(goals: Iterable[Goal]) -> list[Goal]:
+    """Without the goals that others make hold: of `p + 3 >= 0` and `p >= 0`, on one path, the second is enough."""
+    kept: dict[object, Goal] = {}
+    for goal in goals:
+        bound = goal.bound if goal.goal[0] == logic.GE else None
+        key = id(goal) if bound is None else (goal.path, bound - bound.constant)
+        other = kept.get(key)
+        if other is None or other.bound is None or bound is None or bound.constant < other.bound.constant:
+            kept[key] = goal
+    return list(kept.values())

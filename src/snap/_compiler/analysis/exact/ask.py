@@ -58,7 +58,7 @@ def _sort(c: Cond, zero: list[Form], positive: list[Form], choices: list[Cond]) 
 
 
 class Cases:
-    """What has no alternatives is solved first.  Where the numbers that come out break a condition with alternatives,
+    """Solve what has no alternatives first.  Where the numbers that come out break a condition with alternatives,
     that one is gone through, case by case.
     """
 

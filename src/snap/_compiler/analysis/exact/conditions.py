@@ -1,4 +1,4 @@
-"""How conditions over polynomials are put together.
+"""Put conditions over polynomials together.
 
 Input and output: polynomials (terms.py) and conditions (logic.py).  Invariant: what is decided by the ranges of the
 atoms alone is TRUE or FALSE.  Non-goals: what depends on several facts (ladder.py).

@@ -1,4 +1,4 @@
-"""What conditions over polynomials are, and what they are made of.
+"""Define what conditions over polynomials are, and what they are made of.
 
 A condition is a tuple: (GE, p) for p >= 0, (EQ, p) for p == 0, (NE, p) for p != 0, (AND, ...) and (OR, ...) of
 conditions, TRUE, FALSE.  Non-goals: what polynomials are (terms.py), and how conditions are made (conditions.py).

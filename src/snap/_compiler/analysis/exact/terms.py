@@ -362,7 +362,7 @@ class Terms:
         return found
 
     def of_side(self, side: int, atom: Atom) -> Poly:
-        """What an atom of the program is called that is the number of one of two threads."""
+        """Name what an atom of the program is for one of two threads."""
         name = f"{atom.name or atom.kind + str(atom.number)}#{side}"
         return self.base(atom.kind, atom.low, atom.high, atom.per, atom.depth, name, key=(side, atom))
 
@@ -381,7 +381,7 @@ def evaluated(p: Poly, at: dict[Atom, int]) -> int:
 
 
 def _value(atom: Atom, at: dict[Atom, int]) -> int:
-    """What a defined atom is, its definition says."""
+    """Evaluate a defined atom by its definition."""
     if atom in at:
         return at[atom]
     match atom.kind, atom.parts:

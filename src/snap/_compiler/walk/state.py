@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from snap._compiler.analysis.evaluate import IntegerDomain
@@ -50,6 +51,7 @@ from snap._compiler.walk.sites import (
 from snap._compiler.walk.trusting import inside, scopes
 from snap._compiler.walk.ways import escapes
 from snap.diag.span import Span
+from snap.record import record
 
 # A call, and a variable, object or handle of its function; of an element of an array, the array's number and its own.
 Key = tuple[tuple[int, ...], int | tuple[int, int]]
@@ -171,12 +173,23 @@ def agreed(of: Iterable[Poly]) -> Privilege:
     return per
 
 
-class WalkState:
-    """whole: by name, what a parameter or a length is known to be a multiple of.  same: by name, the earlier parameter
-    that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.  most:
-    how many blocks there may be.
+@record
+class Told:
+    """State what is known of a launch.  whole: by name, what a parameter or a length is a multiple of.  same: by name,
+    the earlier parameter that a parameter is equal to.  ranges: by name, between which numbers a parameter is.  most:
+    how many blocks there may be; None: as many as the kernel allows.
     """
 
+    whole: Mapping[str, int] = MappingProxyType({})
+    same: Mapping[str, str] = MappingProxyType({})
+    ranges: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    most: int | None = None
+
+
+NOTHING = Told()
+
+
+class WalkState:
     rules: Mapping[type, Callable[[Any, Any], None]]  # of statements, by their class
     numbers: IntegerDomain[Value]  # in which expressions are evaluated
     at: UnitPosition
@@ -185,18 +198,10 @@ class WalkState:
     cluster: Poly | None
     thread: Poly
 
-    def __init__(
-        self,
-        function: AnyFunction,
-        ladder: Ladder,
-        whole: dict[str, int] | None = None,
-        same: dict[str, str] | None = None,
-        ranges: dict[str, tuple[int, int]] | None = None,
-        most: int | None = None,
-    ):
-        self.most = most_blocks(function) if most is None else most
+    def __init__(self, function: AnyFunction, ladder: Ladder, told: Told):
+        self.most = most_blocks(function) if told.most is None else told.most
         self.function, self.ladder, self.terms = function, ladder, ladder.terms
-        self.whole, self.same, self.ranges = dict(whole or {}), same or {}, ranges or {}
+        self.whole, self.same, self.ranges = dict(told.whole), told.same, told.ranges
         for name, of in self.same.items():  # a multiple of what either is known to be one of
             self.whole[of] = math.lcm(self.whole.get(of, 1), self.whole.get(name, 1))
         self.out = Walked(self.terms)

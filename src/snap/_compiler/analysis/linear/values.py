@@ -18,9 +18,9 @@ is `(kind, ...)`; those made of forms are in analysis/linear/forms.py, and the o
 
 Assumptions.  Signed arithmetic that leaves its type has no meaning in CUDA, but a proof must show that it does not.
 The inference takes a sum whose factors are small (`REACH`, `LIKELY`) for one that stays in its type.  Each time that is
-noted in `Values.assumed`, and `Values.answer` gives a conclusion together with what was assumed on the way.  Where a
-launch breaks an assumption, the program has no meaning, so that no barrier is missing in one that has: the error is on
-the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer is proved.
+noted in `Values.assumed`.  Where a launch breaks an assumption, the program has no meaning, so that no barrier is
+missing in one that has: the error is on the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer
+is proved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
 from snap._compiler.ir.integers import Range, held_by
 from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
-from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
 
@@ -47,26 +46,6 @@ ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # what they index is memory.
 REACH = {forms.THREAD: BLOCK_THREADS, forms.BLOCK: 1, forms.CLUSTER: 1, forms.COUNT: 1}
 LIKELY = 4096
-
-
-@record
-class Assumption:
-    """That what this form says is a number of the type."""
-
-    form: Form
-    type: Scalar
-
-
-@record
-class Conclusion:
-    """A conclusion.  It is proved where nothing was assumed on the way to it."""
-
-    value: object
-    assumptions: frozenset[Assumption]
-
-    @property
-    def proved(self) -> bool:
-        return not self.assumptions
 
 
 def called(frame: Frame, call: int) -> Frame:
@@ -164,11 +143,6 @@ class Values:
     uids: list[int] = field(default_factory=list)  # of these, what they were
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
-
-    def answer(self, value: object) -> Conclusion:
-        """The value, with all that has been assumed up to now and is not plain from the types of what it is about."""
-        open_ = {Assumption(x, type) for x, type in self.assumed.items() if not _inside(self._span(x), held_by(type))}
-        return Conclusion(value, frozenset(open_))
 
     def read(self, frame: Frame, var: ir.Var) -> Form:
         found = self.known.get((frame, var.uid))
@@ -423,10 +397,6 @@ Values.rules = RULES
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
     return Linear(values, frame, at).of(e)
-
-
-def _inside(inner: Range, outer: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def wrapped(x: Form, type: Scalar, values: Values) -> Form:

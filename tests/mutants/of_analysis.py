@@ -262,7 +262,7 @@ MUTANTS = (
            "            runs = _decided(w, s)\n            w.value(s.cond)\n",
            ("tests/analysis/test_walked.py::test_a_while_loop_that_is_run_out_in_part_is_recorded_once",)),
     Mutant("a loop that is left early runs at most as often as its bounds say", "_compiler/walk/loops.py",
-           "    loop = Loop(trip, not _stopped(ways), None, s.span)",
+           "    loop = Loop(trip, full, None, s.span)",
            "    loop = Loop(trip, True, None, s.span)",
            ("tests/analysis/test_walked.py::test_a_loop_knows_how_often_it_runs",)),
     Mutant("a choice that is known evaluates one side", "_compiler/walk/values.py",

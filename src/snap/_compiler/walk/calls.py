@@ -16,8 +16,8 @@ from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
 from snap._compiler.walk import arrays, assign, contracts
 from snap._compiler.walk.assign import target, unknown
-from snap._compiler.walk.sites import NONE
-from snap._compiler.walk.state import Activation, Called, Components, Key, Value, WalkState, WayOut
+from snap._compiler.walk.sites import NONE, Called
+from snap._compiler.walk.state import Activation, Components, Key, Value, WalkState, WayOut
 from snap._compiler.walk.trusting import around
 from snap._compiler.walk.ways import leaves
 

@@ -31,7 +31,7 @@ from snap._compiler.walk import arrays, assign, calls, cells, loops
 from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
 from snap._compiler.walk.sites import Entry, Root, UnitPosition, Walked
-from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, Told, Value, WalkState, is_bool, is_int
+from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, LaunchFacts, Value, WalkState, is_bool, is_int
 from snap._compiler.walk.values import Exact
 from snap._compiler.walk.ways import escapes, leaves
 
@@ -39,7 +39,7 @@ from snap._compiler.walk.ways import escapes, leaves
 class Walk(WalkState):
     """A walk over a kernel, from its launch to its end."""
 
-    def __init__(self, function: AnyFunction, ladder: Ladder, told: Told = NOTHING):
+    def __init__(self, function: AnyFunction, ladder: Ladder, told: LaunchFacts = NOTHING):
         super().__init__(function, ladder, told)
         self.rules, self.numbers, self.once = RULES, Exact(self), cells.once(function)
         begin(self, function)

@@ -22,7 +22,6 @@ from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
 from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Effect
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import most_blocks
@@ -34,9 +33,9 @@ from snap._compiler.walk.sites import (
     NONE,
     Arithmetic,
     BranchTest,
+    Called,
     Deps,
     Entry,
-    GivenMemory,
     GroupMeeting,
     Inside,
     Local,
@@ -48,7 +47,7 @@ from snap._compiler.walk.sites import (
     WalkedStatement,
     When,
 )
-from snap._compiler.walk.trusting import inside, scopes
+from snap._compiler.walk.trusting import scopes
 from snap._compiler.walk.ways import escapes
 from snap.diag.span import Span
 from snap.record import record
@@ -124,33 +123,6 @@ class Activation:
     out: list[WayOut] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class Called:
-    """One call.  given: what its arguments are, by name; deps: the arithmetic in them.  unit, by, id: who calls it.
-    now: what arrays hold, when it returns.
-    """
-
-    function: ir.Function
-    contract: Contract
-    frame: tuple[int, ...]
-    given: dict[str, Any]
-    deps: Deps
-    memory: GivenMemory
-    by: Privilege
-    unit: Poly
-    id: Poly | None
-    number: int
-    depth: int
-    now: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def promises(self) -> bool:
-        return bool(self.contract.ensures or self.contract.pairs or self.contract.calls)
-
-    def trusts(self, span: Span) -> bool:
-        return any(inside(span, scope) for scope, _ in self.function.trusted)
-
-
 def _unshared(p: Poly, by: Privilege) -> bool:
     """Tell whether a polynomial is made of values that differ in a unit, as far as their names tell."""
     return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
@@ -174,7 +146,7 @@ def agreed(of: Iterable[Poly]) -> Privilege:
 
 
 @record
-class Told:
+class LaunchFacts:
     """State what is known of a launch.  whole: by name, what a parameter or a length is a multiple of.  same: by name,
     the earlier parameter that a parameter is equal to.  ranges: by name, between which numbers a parameter is.  most:
     how many blocks there may be; None: as many as the kernel allows.
@@ -186,7 +158,7 @@ class Told:
     most: int | None = None
 
 
-NOTHING = Told()
+NOTHING = LaunchFacts()
 
 
 class WalkState:
@@ -198,7 +170,7 @@ class WalkState:
     cluster: Poly | None
     thread: Poly
 
-    def __init__(self, function: AnyFunction, ladder: Ladder, told: Told):
+    def __init__(self, function: AnyFunction, ladder: Ladder, told: LaunchFacts):
         self.most = most_blocks(function) if told.most is None else told.most
         self.function, self.ladder, self.terms = function, ladder, ladder.terms
         self.whole, self.same, self.ranges = dict(told.whole), told.same, told.ranges

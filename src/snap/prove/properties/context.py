@@ -21,7 +21,7 @@ from snap._compiler.ir.types import GRID1, Level
 from snap._compiler.walk import cells
 from snap._compiler.walk.evaluate import Walk
 from snap._compiler.walk.sites import Walked
-from snap._compiler.walk.state import Told, Value
+from snap._compiler.walk.state import LaunchFacts, Value
 from snap._compiler.walk.where import (
     Elements,
     WhereReader,
@@ -81,14 +81,14 @@ def context(task: Task) -> ProofContext:
 
 
 def _made(task: Task) -> ProofContext:
-    walk, facts, where = _begun(task, Told(most=task.most))
+    walk, facts, where = _begun(task, LaunchFacts(most=task.most))
     whole, same = multiples(facts, names_of(walk)), equalities(facts, names_of(walk))
     if whole or same:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
-        walk, facts, where = _begun(task, Told(whole, same, most=task.most))
+        walk, facts, where = _begun(task, LaunchFacts(whole, same, most=task.most))
     refine(facts)
     if where is not None and where.divisors:  # by what is known to be positive, `where=` divides without cases
         ranges = {name: p.span() for name, p in walk.out.params.items()}
-        walk, facts, where = _begun(task, Told(whole, same, ranges, task.most))
+        walk, facts, where = _begun(task, LaunchFacts(whole, same, ranges, task.most))
         refine(facts)
     refine([c for c in walk.out.facts if c[0] == logic.GE and len(c[1].terms) == 1])  # extents are not negative
     walk.terms.tighten()
@@ -112,7 +112,7 @@ def _made(task: Task) -> ProofContext:
     return made
 
 
-def _begun(task: Task, told: Told) -> tuple[Walk, list[Cond], WhereReader | None]:
+def _begun(task: Task, told: LaunchFacts) -> tuple[Walk, list[Cond], WhereReader | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
     walk = Walk(task.typed, Ladder(Terms()), told)
     walk.alone = task.alone

@@ -146,17 +146,25 @@ def _contents(s: Site) -> tuple:
 def _question(c: ProofContext, pair: Pair) -> list[Cond]:
     a, b = pair.first, pair.second
     shared, told_apart = _shared(c, pair)
-    index, facts, sides = [], [], []
+    sides: list[tuple[Site, Renaming]] = []
     for number_, site in ((1, a), (2, b)):
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
             side = c.notes["side", id(pair.entry), number_] = Renaming(c.terms, number_, shared)
-        place, there = elements(c, site, number_)
+        sides.append((site, side))
+    facts, met = meeting(c, sides)
+    return [*facts, *_learned(c, pair, sides), *told_apart(), *met]
+
+
+def meeting(c: ProofContext, sides: list[tuple[Site, Renaming]]) -> tuple[list[Cond], list[Cond]]:
+    """Return what is known of two threads, each where it makes an access; and what holds if they touch one element."""
+    index, facts = [], []
+    for number_, (site, side) in enumerate(sides, 1):
+        place, there = _elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
         facts += [side.cond(one) for one in (*c.facts, *site.path, *there)]
-        sides.append((site, side))
-    return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
+    return facts, _meet(index)
 
 
 def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
@@ -190,7 +198,7 @@ def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None
     return side(c.walk.block if s.block is None else s.block)
 
 
-def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
+def _elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
     counts = sizes(s)
     index = [
@@ -200,7 +208,7 @@ def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], lis
     return tuple(index), inside(tuple(index), s.shape)
 
 
-def meet(index: list) -> list[Cond]:
+def _meet(index: list) -> list[Cond]:
     (a, i, n, rank), (b, j, m, other) = index
     same = [equal(rank, other)] if rank is not None and other is not None else []
     if a.elem == b.elem and n == m:

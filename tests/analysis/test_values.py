@@ -8,8 +8,7 @@ from analysis.building import MINE, M, N, T, const, loop, m, mine, n, op, read, 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.footprints import Footprint, unknowns
 from snap._compiler.analysis.linear.overlap import Overlap
-from snap._compiler.analysis.linear.trips import trips
-from snap._compiler.analysis.linear.values import Values, facts, form
+from snap._compiler.analysis.linear.values import Values, facts, form, trips
 from snap._compiler.analysis.solvers import solve
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import held_by

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from snap._compiler.analysis.exact import kinds, logic, products
 from snap._compiler.analysis.exact.ask import Z3, Cases, decided, isl_ask
-from snap._compiler.analysis.exact.bits import bitand
 from snap._compiler.analysis.exact.conditions import at_least, both, either, equal, negated
 from snap._compiler.analysis.exact.ladder import NO, UNKNOWN, Ladder, NoModel, Ways
 from snap._compiler.analysis.exact.logic import Cond
 from snap._compiler.analysis.exact.slices import Slices, completed
 from snap._compiler.analysis.exact.system import System
-from snap._compiler.analysis.exact.terms import Poly, Terms, evaluated, holds, number
+from snap._compiler.analysis.exact.terms import Poly, Terms, bitand, evaluated, holds, number
 
 pytest.importorskip("z3"), pytest.importorskip("islpy")
 SMALL = st.integers(-4, 4)

@@ -20,8 +20,7 @@ from snap._compiler.frontend.conditions import condition_tree
 from snap._compiler.ir.points import points
 from snap._compiler.sync import conflicting_places, synchronize
 from snap.prove import kept
-from snap.prove.order.goal import asked_of, order
-from snap.prove.order.preconditions import told
+from snap.prove.order.goal import asked_of, order, told
 from snap.prove.properties.needless import needless
 from snap.record import replace
 

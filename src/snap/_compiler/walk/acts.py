@@ -129,18 +129,14 @@ def _by_its_row(w: WalkState, s: ir.Stmt) -> None:
 # ---- of synchronized programs ---------------------------------------------------------------------------------------
 
 
-def _synchronized(w: WalkState, s: synced.Sync) -> None:
+def _met(w: WalkState, s: synced.Sync | synced.MBarrierWait) -> None:
     w.meet(s.point.kind, s.point.participants, s.span)
 
 
 def _waited(w: WalkState, s: synced.MBarrierWait) -> None:
     w.value(s.slot)
     w.value(s.phase)
-    w.meet(s.point.kind, s.point.participants, s.span)
-
-
-def _arrived(w: WalkState, s: synced.MBarrierArrive | synced.MBarrierExpect) -> None:
-    w.value(s.slot)
+    _met(w, s)
 
 
 def _counted_load(w: WalkState, s: synced.CountedLoad) -> None:
@@ -155,19 +151,15 @@ def _elected(w: WalkState, s: synced.Elect) -> None:
         w.body(s.body)
 
 
-def _committed(w: WalkState, s: synced.AsyncCommit) -> None:
-    """It names what was begun, and touches nothing."""
-
-
-SYNCHRONIZED: dict[type, Callable[[WalkState, Any], None]] = {
-    synced.AsyncCommit: _committed,
+SYNCHRONIZED: dict[type, Callable[[WalkState, Any], object]] = {
+    synced.AsyncCommit: lambda w, s: None,  # it names what was begun, and touches nothing
     synced.Elect: _elected,
-    synced.MBarrierArrive: _arrived,
-    synced.MBarrierExpect: _arrived,
+    synced.MBarrierArrive: lambda w, s: w.value(s.slot),
+    synced.MBarrierExpect: lambda w, s: w.value(s.slot),
     synced.MBarrierWait: _waited,
-    synced.Sync: _synchronized,
+    synced.Sync: _met,
 }
-ACTS: dict[type, Callable[[WalkState, Any], None]] = {
+ACTS: dict[type, Callable[[WalkState, Any], object]] = {
     ir.Act: _by_its_row,
     ir.Atomic: _atomic,
     ir.AsyncCopy: _copied,

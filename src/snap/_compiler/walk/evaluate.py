@@ -158,46 +158,30 @@ def _shared(w: WalkState, s: ir.DeclareShared) -> None:
     w.chains[w.frame, s.handle.uid] = ()
 
 
-def _assigned(w: WalkState, s: ir.Assign) -> None:
-    target(w, s.target, w.value(s.value))
-
-
 def _asserted(w: WalkState, s: ir.Assert) -> None:
     w.fact(w.value(s.cond))
     if not w.dry:
         w.out.asserted.append(s.span)
 
 
-def _grouped(w: WalkState, s: ir.Group) -> None:
-    _placed(w, w.at.grouped(s), s.body)
-
-
-def _turn(w: WalkState, s: ir.Turn) -> None:
-    w.body(s.body)
-
-
-def _way_out(w: WalkState, s: ir.Break | ir.Continue) -> None:
-    """Whoever leaves, the path behind it says so."""
-
-
-RULES: dict[type, Callable[[Any, Any], None]] = {
+RULES: dict[type, Callable[[Any, Any], object]] = {
     **SYNCHRONIZED,
     ir.Act: act,
     ir.Declare: _declare,
     ir.DeclareShared: _shared,
-    ir.Assign: _assigned,
+    ir.Assign: lambda w, s: target(w, s.target, w.value(s.value)),
     ir.If: _if,
     ir.For: loops.counted,
     ir.While: loops.repeated,
-    ir.Break: _way_out,
-    ir.Continue: _way_out,
+    ir.Break: lambda w, s: None,  # whoever leaves, the path behind it says so
+    ir.Continue: lambda w, s: None,
     ir.Return: calls.returned,
     ir.Assert: _asserted,
-    ir.Group: _grouped,
+    ir.Group: lambda w, s: _placed(w, w.at.grouped(s), s.body),
     ir.Split: _split,
     ir.Partition: _lowered,
     ir.Claim: _lowered,
-    ir.Turn: _turn,
+    ir.Turn: lambda w, s: w.body(s.body),
     ir.Call: calls.called,
 }
 

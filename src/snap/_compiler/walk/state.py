@@ -123,11 +123,6 @@ class Activation:
     out: list[WayOut] = field(default_factory=list)
 
 
-def _unshared(p: Poly, by: Privilege) -> bool:
-    """Tell whether a polynomial is made of values that differ in a unit, as far as their names tell."""
-    return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
-
-
 def _renamed(found: Walked, term: Poly, name: Poly) -> None:
     """The same number by another name."""
     for mono, k in term.terms.items():
@@ -162,7 +157,7 @@ NOTHING = LaunchFacts()
 
 
 class WalkState:
-    rules: Mapping[type, Callable[[Any, Any], None]]  # of statements, by their class
+    rules: Mapping[type, Callable[[Any, Any], object]]  # of statements, by their class
     numbers: IntegerDomain[Value]  # in which expressions are evaluated
     at: UnitPosition
     blocks: Poly
@@ -246,7 +241,8 @@ class WalkState:
         """Name what threads of a unit store, which the checker has shown to be one value: where the term is made of
         values that cannot be compared, it gets a name that they share.
         """
-        if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
+        atoms = atoms_of([], [v.term]) if isinstance(v.term, Poly) and by != THREAD1 else ()
+        if isinstance(v.term, Poly) and any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms):
             low, high = v.term.span()
             term, v = v.term, Value(self.terms.base(kinds.ANY, low, high, by, self.depth, name), v.deps)
             assert isinstance(v.term, Poly)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from snap._compiler.analysis import evaluate
 from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.bits import bitand
 from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
 from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
 from snap._compiler.analysis.exact.renaming import undivided
-from snap._compiler.analysis.exact.terms import Poly, number
+from snap._compiler.analysis.exact.terms import Poly, bitand, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Kind
 from snap._compiler.ir.integers import held_by

@@ -5,13 +5,15 @@ memory of a block when the block ends.
 Input: a kernel of the synchronized IR, and `where=`, if that is to count.  Output: an `Order`: what is open, why it
 cannot be told, and what rests on other properties.  Invariant: *ordered* is said only if every pair has been shown to
 be apart or ordered on all paths, and nothing can hang; nothing is said to be over that no thread of the block whose
-memory it is has waited for; neither `sync/` nor the walk over the typed program (evaluate.py) is ever asked.
-Non-goals: which barriers are needless; at the end, global memory, which outlives the kernel.
+memory it is has waited for; neither `sync/` nor the walk over the typed program (evaluate.py) is ever asked.  Nor does
+where.py read `where=` for it: of that only comparisons of sums and products are read here, which is what tells elements
+apart, and where Python says that it holds, each form is not negative.  Non-goals: which barriers are needless; at the
+end, global memory, which outlives the kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snap._compiler.analysis.linear import forms
@@ -26,12 +28,11 @@ from snap.prove.order.events import Events
 from snap.prove.order.meetings import Meetings, Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
-from snap.prove.order.preconditions import told
+from snap.prove.order.point import Tokens
 from snap.prove.order.reach import CLUSTER, COPY, LOAD, PRODUCT, STORE_READ, State
-from snap.prove.order.reading import TooMuch
+from snap.prove.order.reading import NEGATED, TooMuch, compared
 from snap.prove.order.rules import Rules
 from snap.prove.order.sites import OrderSite
-from snap.prove.order.tokens import Tokens
 from snap.prove.order.walk import OrderWalk
 from snap.prove.task import Task
 
@@ -163,3 +164,72 @@ def _goes_on(site: OrderSite, state: State, seen: frozenset[int]) -> str:
         if state.over.wide < CLUSTER:
             return "the block whose memory this is may have exited"
     return ""
+
+
+# ---- `where=` -------------------------------------------------------------------------------------------------------
+
+
+class _NotRead(Exception):
+    """Something that is not such a sum."""
+
+
+def told(e: tree.Expr, names: Mapping[str, Form | int]) -> list[Form]:
+    match e:
+        case tree.Sequence(items):
+            return [form for one in items for form in told(one, names)]
+        case tree.Logical("and", left, right):
+            return [*told(left, names), *told(right, names)]
+        case tree.Compare(op, left, right):
+            return list(_compared((op,), (left, right), names))
+        case tree.Chain(ops, operands):
+            return list(_compared(ops, operands, names))
+        case _:
+            return []
+
+
+def _compared(ops: tuple[str, ...], operands: tuple[tree.Expr, ...], names: Mapping[str, Form | int]) -> Iterator[Form]:
+    for op, left, right in zip(ops, operands, operands[1:]):
+        try:
+            more = forms.subtract(_number(left, names), _number(right, names))
+        except _NotRead:
+            continue
+        if op in NEGATED:
+            yield from compared(op, more)
+
+
+def _number(e: tree.Expr, names: Mapping[str, Form | int]) -> Form:
+    match e:
+        case tree.Number(int(n)):
+            return forms.number(int(n))
+        case tree.Name(id) if id in names:
+            found = names[id]
+            return forms.number(found) if isinstance(found, int) else found
+        case tree.Unary("-", value):
+            return forms.times(_number(value, names), -1)
+        case tree.Binary(op, left, right):
+            return _combined(op, _number(left, names), _number(right, names))
+        case _:
+            raise _NotRead
+
+
+def _combined(op: str, a: Form, b: Form) -> Form:
+    match op:
+        case "+":
+            return forms.add(a, b)
+        case "-":
+            return forms.subtract(a, b)
+        case "*" if forms.is_number(b):
+            return forms.times(a, b[0])
+        case "*" if forms.is_number(a):
+            return forms.times(b, a[0])
+        case "*":
+            low, high = sorted((a, b), key=forms.placed)
+            return forms.unknown((forms.MUL, low, high))
+        case "**" if forms.is_number(a) and forms.is_number(b) and 0 <= b[0] < 100:
+            return forms.number(a[0] ** b[0])
+        case "//" if forms.is_number(b) and b[0] > 0:
+            return forms.quotient(a, b[0])
+        case "%" if forms.is_number(b) and b[0] > 0:
+            return forms.remainder(a, b[0])
+        case _:
+            raise _NotRead

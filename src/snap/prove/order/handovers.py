@@ -26,10 +26,9 @@ from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Lev
 from snap.prove.order.elements import TouchedElements
 from snap.prove.order.kinds import HANDED, PROXY, START, OpenReason
 from snap.prove.order.pairs import Open, Pairs
-from snap.prove.order.point import WalkPoint
+from snap.prove.order.point import Tokens, WalkPoint
 from snap.prove.order.reach import GRID, Reach, begun
 from snap.prove.order.sites import LoopAges, MeetingThreads, NamedScope, OrderSite, apart, both
-from snap.prove.order.tokens import Tokens
 
 RELEASING = frozenset((MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
 ACQUIRING = frozenset((MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))

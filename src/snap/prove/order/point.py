@@ -3,13 +3,14 @@
 Input: a kernel of the synchronized IR.  Output: a `WalkPoint`, which `order/walk.py` moves through the program, and
 which every other part of the walk reads; sets of threads, and of units that no barrier divides, as integers with a bit
 for each.  Invariant: it describes the statement that is being looked at; `tokens` is None where no thread goes on; a
-barrier, an arrival and a case of the kernel take whole units.  Non-goals: what statements do (`order/walk.py` names the
-part for each).
+barrier, an arrival and a case of the kernel take whole units.  Of two paths that meet the weaker state of an access
+counts; of two parts of the threads, each of which went its own way, what either knows.  Non-goals: what statements do
+(`order/walk.py` names the part for each).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from snap._compiler.analysis.linear import forms
@@ -20,11 +21,68 @@ from snap._compiler.ir.effects import effects
 from snap._compiler.ir.hardware import WARPGROUP
 from snap._compiler.ir.types import THREAD1, Level, Privilege
 from snap._compiler.ir.walk import callees
+from snap.prove.order.kinds import START
 from snap.prove.order.outline import bits, from_zero, only_grow, units_of
 from snap.prove.order.reach import State
 from snap.prove.order.reading import CallFrame, Indices, Known, TooMuch, is_integer
-from snap.prove.order.sites import LoopKey, OrderSite
-from snap.prove.order.tokens import Tokens
+from snap.prove.order.sites import LoopAges, LoopKey, OrderSite
+
+Tokens = dict[tuple[OrderSite, LoopAges], State]
+
+
+def met(ends: Iterable[Tokens]) -> Tokens:
+    """Join the tokens of paths that meet."""
+    found: Tokens = {}
+    for tokens in ends:
+        for key, state in tokens.items():
+            found[key] = state if key not in found else found[key].both(state)
+    return found
+
+
+def merged(a: Tokens, b: Tokens) -> Tokens:
+    """Join the tokens of two parts of the threads, each of which did something else."""
+    found = dict(a)
+    for key, state in b.items():
+        found[key] = state if key not in found else found[key].either(state)
+    return found
+
+
+def aged(ages: LoopAges, site: OrderSite, loop: tuple) -> LoopAges:
+    """One iteration later."""
+    found, seen = [], False
+    for at, d, exact in ages:
+        mine = at in (loop, (START, loop))
+        seen = seen or mine
+        found.append((at, d + 1, exact) if mine and exact else (at, d, exact))
+    if not seen:
+        found.append((loop, 1, True))
+    return tuple(found)
+
+
+def inexact(ages: LoopAges, loop: tuple) -> LoopAges:
+    return tuple((at, d, exact and at not in (loop, (START, loop))) for at, d, exact in ages)
+
+
+def left(tokens: Tokens, loop: tuple) -> Tokens:
+    """Behind the loop, whichever iteration it was."""
+    return met(
+        {(site, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state}
+        for (site, ages), state in tokens.items()
+    )
+
+
+def kept(tokens: Tokens, around: set) -> Tokens:
+    """Without what is known of loops that were left."""
+    return met(
+        {(site, tuple(age for age in ages if age[0] in around)): state} for (site, ages), state in tokens.items()
+    )
+
+
+def by_site(tokens: Tokens, loop: tuple) -> dict:
+    return {
+        (site.key, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state
+        for (site, ages), state in tokens.items()
+    }
 
 
 class BlockThreads:

@@ -204,6 +204,10 @@ class State:
         """The copies arrive at an mbarrier when they are over."""
         return replace(self, lands=self.lands | {barrier})
 
+    def without(self, points: frozenset[int]) -> State:
+        """Forget the arrivals at some barriers."""
+        return replace(self, arrived=tuple(entry for entry in self.arrived if entry[0] not in points))
+
     def awaited(self, uid: int, units: int, wide: int, made: int) -> State:
         """These units have waited for those that arrived; at a barrier of the block, they arrive by it, too."""
         over, fenced = self.over, self.fenced
@@ -219,12 +223,6 @@ class State:
         if not wide:
             over, fenced = over.met([units]), fenced.met([units])
         return replace(self, over=over, fenced=fenced, arrived=tuple(kept))
-
-    def without_arrivals(self, points: frozenset[int]) -> State:
-        return replace(self, arrived=tuple(entry for entry in self.arrived if entry[0] not in points))
-
-    def registers_fenced(self) -> State:
-        return replace(self, touched=False)
 
 
 def begun(line: Timeline, units: int, made: int) -> State:

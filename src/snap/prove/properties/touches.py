@@ -89,6 +89,7 @@ def _site(c: ProofContext, s: Site) -> Touch:
     if s.root.obj.spread is Spread.ACROSS:
         rank = c.walk.block if s.block is None else s.block
     known = s.extent is not Extent.ANYWHERE
+    deciding = atoms_of([one for one in path if one not in c.found.defines], s.index)
     return Touch(
         id(s.root),
         s.root.name,
@@ -106,12 +107,8 @@ def _site(c: ProofContext, s: Site) -> Touch:
         rank=rank,
         known=known,
         atomic=bool(s.atomic),
-        vague=_vague([one for one in path if one not in c.found.defines], s.index),
+        vague=any(atom.kind is kinds.ANY and not atom.per.at_least(BLOCK1) for atom in deciding),
     )
-
-
-def _vague(path: list[Cond], index: tuple[Poly, ...]) -> bool:
-    return any(atom.kind is kinds.ANY and not atom.per.at_least(BLOCK1) for atom in atoms_of(path, index))
 
 
 def _local(one: Local) -> Touch:

@@ -36,6 +36,8 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
 from snap._compiler.ir.integers import Range, held_by
 from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
+from snap._compiler.ir.walk import ways_out
+from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
 
@@ -446,3 +448,28 @@ def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position
             strict = {"<": [forms.subtract(less, forms.number(1))], ">": [forms.subtract(more, forms.number(1))]}
             return {**strict, "<=": [less], ">=": [more], "==": [more, less], "!=": []}[op]
     return []
+
+
+# ---- how often a loop's body runs -----------------------------------------------------------------------------------
+
+
+@record
+class Trips:
+    """The body runs `count` times.  Where that is not exact, it runs at most so often, and not at all where `count` is
+    negative.
+    """
+
+    count: Form
+    exact: bool
+
+
+def trips(s: ir.For, values: Values, frame: Frame, at: Position | None) -> Trips | None:
+    """None where the step is no number.  What `values` assumes of the bounds, this does, too."""
+    start, stop, step = (form(e, values, frame, at) for e in (s.start, s.stop, s.step))
+    if not forms.is_number(step) or not step[0]:
+        return None
+    way = 1 if step[0] > 0 else -1
+    far = forms.times(forms.subtract(stop, start), way)  # what lies between
+    count = forms.quotient(forms.add(far, forms.number(abs(step[0]) - 1)), abs(step[0]))
+    leaves = any(not isinstance(way_out, ir.Continue) for way_out in ways_out(s.body))
+    return Trips(count, values.not_negative(count) and not leaves)

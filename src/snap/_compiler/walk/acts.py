@@ -29,7 +29,7 @@ from snap._compiler.walk.state import Value, WalkState
 
 def _atomic(w: WalkState, s: ir.Atomic) -> None:
     args = [w.value(arg).term for arg in s.args]
-    site = w.access(effects(s)[0], s.span)
+    site = w.access(effects(s)[0])
     if s.target is not None:
         unknown(w, s.target)
     if s.op == "add" and site is not None and not w.dry and isinstance(args[0], Poly):
@@ -60,7 +60,7 @@ def _collective(w: WalkState, s: ir.Collective) -> None:
     args = [w.value(arg) for arg in s.args]
     for e in effects(s):
         if e.access is not None:
-            w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
+            w.access(e, lanes=8 * s.attr("count", WARP // 8))
     if COLLECTIVES[s.op].barrier:
         w.meet(MEETS[s.requires.level], s.requires, s.span)
     for t in s.targets:
@@ -79,14 +79,14 @@ def _copied(w: WalkState, s: ir.AsyncCopy) -> None:
             valid = (Value(at_least(many.term, 1), many.deps),)
             first = many.term * s.source.view.obj.elem.bytes
     source, target = effects(s)
-    w.access(source, s.span, valid, first=first)
-    w.access(target, s.span)
+    w.access(source, valid, first=first)
+    w.access(target)
 
 
 def _box_copied(w: WalkState, s: ir.BoxCopy) -> None:
     for e in effects(s):
         out = e.access is s.origin
-        w.access(e, s.span, free=out, starts=out and not s.is_load)
+        w.access(e, free=out, starts=out and not s.is_load)
 
 
 def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
@@ -94,7 +94,7 @@ def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
         w.value(arg)
     for e in effects(s):
         if e.access is not None:
-            w.access(e, s.span)
+            w.access(e)
     for target in (s.target, *(t for _, t in s.results)):
         if target is not None:
             unknown(w, target)
@@ -123,7 +123,7 @@ def _by_its_row(w: WalkState, s: ir.Stmt) -> None:
                 case _:
                     w.value(one)
     for e in done:
-        w.access(e, s.span)
+        w.access(e)
 
 
 # ---- of synchronized programs ---------------------------------------------------------------------------------------

@@ -32,12 +32,12 @@ def target(w: WalkState, t: ir.Target | None, v: Value) -> None:
         case ir.ElemTarget(array, index):
             arrays.write(w, array, w.registers(array, index, t.span), v)
         case ir.MemTarget(access):
-            cells.written(w, w.access(Effect(Kind.WRITE, access), t.span), v)
+            cells.written(w, w.access(Effect(Kind.WRITE, access)), v)
         case ir.ComponentTarget(ir.VarTarget(var), lane):
             w.touch(var, True, t.span, lane)
             w.assign(var, _with_lane(w.read(var), lane, v))
         case ir.ComponentTarget(ir.MemTarget(access), lane):
-            w.access(Effect(Kind.WRITE, access), t.span, part=lane)
+            w.access(Effect(Kind.WRITE, access), part=lane)
         case ir.ComponentTarget(inner):
             target(w, inner, OPAQUE)
 

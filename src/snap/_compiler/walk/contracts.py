@@ -25,7 +25,7 @@ from snap._compiler.walk.where import Attributes, Elements, Unknown, WhereReader
 from snap.diag.span import Span
 
 
-def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any]) -> Cond:
+def meant(terms: Terms, c: Condition, names: dict[str, Any]) -> Cond:
     """Return what a condition says; FALSE where that cannot be said, such as of an element that the array does not
     have.
     """
@@ -59,7 +59,7 @@ def entered(w: WalkState, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     names = {**dict(contract.names), **given}
     called = Called(function, contract, frame, names, deps, memory, Privilege(top, n), unit, inner, w.calls, w.depth)
     for c in contract.where:
-        goal = meant(w.terms, contract, c, names)
+        goal = meant(w.terms, c, names)
         what = f"`{c.text}`, which `{function.name}` asks for, holds in this call"
         if not w.dry and not (w.alone and not w.frame):  # a function that is shown alone is called as it asks
             w.out.used |= deps
@@ -135,7 +135,7 @@ def returned(w: WalkState, called: Called, v: Value | None, span: Span) -> None:
     if not trusted:
         w.out.used |= deps | called.deps | (NONE if v is None else v.deps)
     for c in called.contract.ensures:
-        goal = FALSE if trusted else meant(w.terms, called.contract, c, names)
+        goal = FALSE if trusted else meant(w.terms, c, names)
         what = f"`{called.function.name}` ensures `{c.text}`"
         w.out.promises.append(Promise(what, goal, tuple(w.path), span, trusted))
     if called.contract.pairs or called.contract.calls:
@@ -180,7 +180,7 @@ def kept(w: WalkState, s: ir.Call, called: Called) -> None:
     if not w.dry:
         w.out.used |= called.deps
     for c in called.contract.ensures:
-        fact = meant(w.terms, called.contract, c, names)
+        fact = meant(w.terms, c, names)
         if fact != FALSE:
             w.define(fact)
     if (called.contract.pairs or called.contract.calls) and not w.dry:

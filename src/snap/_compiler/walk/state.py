@@ -378,7 +378,7 @@ class WalkState:
             return self.blocks
         return self.terms.floor(self.blocks, self.function.place.known(Level.BLOCK))
 
-    def access(self, e: Effect, span: Any, more: Iterable[Value] = (), **options: Any) -> Site | None:
+    def access(self, e: Effect, more: Iterable[Value] = (), **options: Any) -> Site | None:
         access = e.access
         assert access is not None
         indices = [self.value(i) for i in access.index]

@@ -340,7 +340,7 @@ def _lookup(e: ir.Lookup, d: Exact) -> Value:
 
 def _load(e: ir.Load, d: Exact) -> Value:
     w = d.w
-    site = w.access(Effect(Kind.READ, e.access), e.span)
+    site = w.access(Effect(Kind.READ, e.access))
     known = cells.read(w, site, e.type)
     if known is not None:
         return known

@@ -99,7 +99,7 @@ class Loops:
             ends += [] if here.tokens is None else [here.tokens]
             if not ends:
                 break
-            tokens = met({(site, aged(ages, site, loop)): st for (site, ages), st in e.items()} for e in ends)
+            tokens = met({(site, aged(ages, loop)): st for (site, ages), st in e.items()} for e in ends)
             if isinstance(s, ir.For):
                 exits.append(tokens)
             if final:

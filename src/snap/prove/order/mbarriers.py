@@ -205,10 +205,9 @@ class MBarriers:
         if here.dry or not here.born or here.tokens is None:
             return
         site = OrderSite(
-            key=here.key(s.number, WAIT), name=b.name, span=s.span, statement=s,
-            writes=False, reads=False, atomic="", line=PASSED, memory=("wait", b.uid), space=Space.GENERIC,
-            foot=NOWHERE, rank=None, scopes=(), loops=here.loops, facts=(), zero=(), counters={}, heads={},
-            made=self.threads.units_of(here.active), threads=here.active, issuer=False, counts=self.paces.at(),
+            key=here.key(s.number, WAIT), name=b.name, span=s.span, statement=s, writes=False, reads=False,
+            line=PASSED, memory=("wait", b.uid), space=Space.GENERIC, foot=NOWHERE, loops=here.loops,
+            made=self.threads.units_of(here.active), threads=here.active, counts=self.paces.at(),
         )  # fmt: skip
         here.tokens[site, ()] = begun(PASSED, self.threads.units, site.made)
 

@@ -37,8 +37,6 @@ class OrderMemory:
     space: Space
     const: bool
     spread: str
-    name: str
-    bytes: int = 0
 
 
 class Memories:
@@ -55,7 +53,7 @@ class Memories:
         for p in here.kernel.params:
             if isinstance(p, ir.MemParam):
                 obj, handle = p.handle.obj, p.handle
-                self.objects[(), obj.uid] = OrderMemory((Space.GLOBAL, obj.uid), Space.GLOBAL, obj.const, "", obj.name)
+                self.objects[(), obj.uid] = OrderMemory((Space.GLOBAL, obj.uid), Space.GLOBAL, obj.const, "")
                 self.scopes[(), handle.uid] = (NamedScope(((), handle.uid), (), GRID1, (), False, ""),)
 
     def of(self, obj: ir.MemObject) -> OrderMemory:
@@ -67,7 +65,7 @@ class Memories:
     def declare_shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
         frame, offset = self.here.frame, obj.offset + self.frames[self.here.frame]
         key = (Space.SHARED, offset, bytes_of(obj), obj.uid)
-        self.objects[frame, obj.uid] = OrderMemory(key, Space.SHARED, False, obj.spread, obj.name, bytes_of(obj))
+        self.objects[frame, obj.uid] = OrderMemory(key, Space.SHARED, False, obj.spread)
         self.scopes[frame, handle.uid] = (NamedScope((frame, handle.uid), (), obj.privilege, (), False, ""),)
 
     def opened(self, s: ir.Partition | ir.Claim) -> None:
@@ -170,7 +168,6 @@ class Pairs:
         here, key = self.here, self.here.key(s.number, k)
         if key in self.sites and not here.born:
             return self.sites[key]
-        box = isinstance(s, ir.BoxCopy)
         every = isinstance(s, ir.BoxCopy) and s.shared_out
         threads, zero = here.active, []  # type: tuple[int, list[Form]]
         if isinstance(s, ir.BoxCopy):
@@ -192,7 +189,7 @@ class Pairs:
             loops=here.loops, role=here.role, around=here.around,
             facts=(*here.values.facts, *self.implied(foot), *self.whom(threads)), zero=tuple(zero),
             counters=here.grown(), heads={loop: here.tops[loop] for loop in here.loops}, counts=counts, loaded=loaded,
-            made=self.threads.units_of(threads), threads=threads, issuer=box,
+            made=self.threads.units_of(threads), threads=threads,
         )  # fmt: skip
         return made
 
@@ -265,12 +262,10 @@ class Pairs:
         if site is None or here.born:
             site = self.sites[key] = OrderSite(
                 key=key, name=var.name, span=s.span, statement=s, register=True, box=effect.box,
-                writes=effect.kind.writes, reads=effect.kind.reads, atomic="",
-                line=timeline(effect, False) if product else THREAD,
+                writes=effect.kind.writes, reads=effect.kind.reads, line=timeline(effect, False) if product else THREAD,
                 memory=(Space.GENERIC, self.memories.array(var)), space=Space.GENERIC,
-                foot=TouchedElements(array.elem, None, None), rank=None, scopes=(), loops=here.loops,
-                facts=(), zero=(), counters={}, heads={},
-                made=self.threads.units_of(here.active), threads=here.active, issuer=False,
+                foot=TouchedElements(array.elem, None, None), loops=here.loops,
+                made=self.threads.units_of(here.active), threads=here.active,
             )  # fmt: skip
         for (a, ages), state in (here.tokens or {}).items():
             if a.register and a.memory == site.memory and (a.made & site.made):

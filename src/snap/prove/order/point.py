@@ -47,7 +47,7 @@ def merged(a: Tokens, b: Tokens) -> Tokens:
     return found
 
 
-def aged(ages: LoopAges, site: OrderSite, loop: tuple) -> LoopAges:
+def aged(ages: LoopAges, loop: tuple) -> LoopAges:
     """One iteration later."""
     found, seen = [], False
     for at, d, exact in ages:

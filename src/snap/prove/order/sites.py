@@ -61,7 +61,7 @@ class OrderSite:
     rank      of memory of a cluster, whose
     counters  variables that only grow, where the access is made; heads: the same at the top of each loop around
     role      the cases and single threads whose text it stands in: each has a copy of such variables
-    made      the units that make it; threads: the same by thread; issuer: whether one thread of each group does, for it
+    made      the units that make it; threads: the same by thread
     counts    the counters that mbarriers need, where the access is made
     loaded    of a TMA load, the mbarrier that counts its bytes, and for which index
     around    groups, calls, cases and loops around; parts: the scopes of memory that are open; of real accesses alone
@@ -71,24 +71,23 @@ class OrderSite:
     key: tuple
     name: str
     span: Span
+    statement: ir.Stmt
     writes: bool
     reads: bool
-    atomic: str
     line: Timeline
     memory: tuple
     space: Space
     foot: TouchedElements
-    rank: Form | None
-    scopes: tuple[NamedScope, ...]
     loops: tuple[LoopKey, ...]
-    facts: tuple[Form, ...]
-    zero: tuple[Form, ...]
-    counters: dict[tuple, Form]
-    heads: dict[LoopKey, dict[tuple, Form]]
     made: int
-    issuer: bool
     threads: int
-    statement: ir.Stmt
+    atomic: str = ""
+    rank: Form | None = None
+    scopes: tuple[NamedScope, ...] = ()
+    facts: tuple[Form, ...] = ()
+    zero: tuple[Form, ...] = ()
+    counters: dict[tuple, Form] = field(default_factory=dict)
+    heads: dict[LoopKey, dict[tuple, Form]] = field(default_factory=dict)
     register: bool = False
     order: str = ""
     role: tuple = ()

@@ -98,7 +98,7 @@ def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tu
         place = a.span if a.trusted else b.span
         return Obligation(Property.CONTRACT, Verdict.UNKNOWN, what, place, "it is not looked at", others=others)
     (_, first), (_, second) = sides
-    goal = _says(c, a, one, _put(a.names, first), _put(b.names, second))
+    goal = _says(c, one, _put(a.names, first), _put(b.names, second))
     asked = [side.cond(fact) for end, side in sides for fact in (*c.facts, *end.path)]
     asked += [*told, *facts(c, outer, min(a.count, b.count), a.called.depth if outer is not None else -1, sides)]
     asked += [*draws.facts(c, outer, sides), negated(goal)]
@@ -139,19 +139,19 @@ def _in_one_call(c: ProofContext, outer: Privilege, p: Pact, first: Renaming, se
     together = TRUE if p.called.by.at_least(outer) else _same_unit(c, p, first, p, second)
     a, b = _put(p.names, first), _put(p.names, second)
     for one in p.called.contract.pairs:
-        yield from _instances(c, p, one, a, b, together)
+        yield from _instances(c, one, a, b, together)
 
 
 def _in_two_calls(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Iterator[Cond]:
     apart = _two_units(c, p, first, q, second)
     a, b = _put(p.names, first), _put(q.names, second)
     for one in p.called.contract.calls:
-        yield from _instances(c, p, one, a, b, apart)
+        yield from _instances(c, one, a, b, apart)
 
 
-def _instances(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
+def _instances(c: ProofContext, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
     """Either of the two may be the first."""
-    for fact in (_says(c, p, one, a, b), _says(c, p, one, b, a)):
+    for fact in (_says(c, one, a, b), _says(c, one, b, a)):
         if fact != FALSE:
             yield either(negated(where), fact)
 
@@ -178,8 +178,8 @@ def _two_units(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renam
     )
 
 
-def _says(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any) -> Cond:
-    return meant(c.terms, p.called.contract, one, dict(zip(one.params, (a, b))))
+def _says(c: ProofContext, one: Condition, a: Any, b: Any) -> Cond:
+    return meant(c.terms, one, dict(zip(one.params, (a, b))))
 
 
 def _put(names: Any, side: Renaming) -> Any:

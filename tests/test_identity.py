@@ -56,7 +56,7 @@ ELSEWHERE = {
     "prove/order/loops.py": "loops, kept in the table",
     "prove/order/reading.py": "expressions get a number when they are first met, and are kept with it",
     "prove/order/turns.py": "statements of the body that is looked at",
-    "prove/properties/touches.py": "arrays that the walk keeps",
+    "prove/properties/covered.py": "arrays that the walk keeps",
     "_compiler/walk/values.py": "arrays that the walk keeps",
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
     "host/plan/guard.py": "tensors of the call that is guarded, within one function",

@@ -27,7 +27,7 @@ from snap._compiler.analysis.solvers.allowance import Allowance, NotReached, wit
 from snap._compiler.analysis.solvers.oracles import SOLVERS
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import Function as Synced
-from snap._compiler.walk.trusting import around, scopes
+from snap._compiler.walk.ways import around, scopes
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.prove import alone, kept

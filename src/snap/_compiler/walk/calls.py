@@ -18,8 +18,7 @@ from snap._compiler.walk import arrays, assign, contracts
 from snap._compiler.walk.assign import target, unknown
 from snap._compiler.walk.sites import NONE, Called
 from snap._compiler.walk.state import Activation, Components, Key, Value, WalkState, WayOut
-from snap._compiler.walk.trusting import around
-from snap._compiler.walk.ways import leaves
+from snap._compiler.walk.ways import around, leaves
 
 
 def returned(w: WalkState, s: ir.Return) -> None:

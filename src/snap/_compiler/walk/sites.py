@@ -17,7 +17,7 @@ from snap._compiler.ir.effects import Extent, Kind
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import Element, Level, Place, Privilege, Scalar, Space
-from snap._compiler.walk.trusting import inside
+from snap._compiler.walk.ways import inside
 from snap.diag.span import Span
 
 Deps = frozenset[int]

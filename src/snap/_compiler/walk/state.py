@@ -47,8 +47,7 @@ from snap._compiler.walk.sites import (
     WalkedStatement,
     When,
 )
-from snap._compiler.walk.trusting import scopes
-from snap._compiler.walk.ways import escapes
+from snap._compiler.walk.ways import escapes, scopes
 from snap.diag.span import Span
 from snap.record import record
 

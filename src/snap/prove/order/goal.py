@@ -24,7 +24,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
-from snap.prove.order.events import Events
+from snap.prove.order.mbarriers import Events
 from snap.prove.order.meetings import Meetings, Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases

@@ -29,9 +29,8 @@ from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, bitand
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
-from snap.prove.properties.covered import Before
+from snap.prove.properties.covered import Before, Touch
 from snap.prove.properties.extents import flat, inside
-from snap.prove.properties.touches import Touch
 from snap.prove.replay import SIZES
 
 MOST_OPERATIONS = 1_000_000  # of isl, for one question

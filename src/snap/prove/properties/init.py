@@ -21,10 +21,9 @@ from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.covered import Before, before, nearest, plainly
+from snap.prove.properties.covered import Before, Touch, before, nearest, plainly, touches
 from snap.prove.properties.covered_sets import Beyond, Sets, limited
 from snap.prove.properties.goals import shown
-from snap.prove.properties.touches import Touch, touches
 from snap.prove.replay import as_example, launch_of, seen
 from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict, not_reached
 

@@ -28,25 +28,8 @@ from snap._compiler.ir.launches import most_blocks
 from snap._compiler.ir.synced import AnyFunction, PointKind
 from snap._compiler.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import bodies
-from snap._compiler.walk.sites import (
-    NEVER,
-    NONE,
-    Arithmetic,
-    BranchTest,
-    Called,
-    Deps,
-    Entry,
-    GroupMeeting,
-    Inside,
-    Local,
-    Loop,
-    Root,
-    Site,
-    UnitPosition,
-    Walked,
-    WalkedStatement,
-    When,
-)
+from snap._compiler.walk import sites
+from snap._compiler.walk.sites import NEVER, NONE, Called, Deps, Entry, Loop, Root, Site, UnitPosition, Walked, When
 from snap._compiler.walk.ways import escapes, scopes
 from snap.diag.span import Span
 from snap.record import record
@@ -293,18 +276,18 @@ class WalkState:
     def test(self, cond: Cond, span: Span) -> None:
         """Record that threads go on by this condition."""
         if not self.dry:
-            self.out.tests.append(BranchTest(cond, tuple(self.path), span, self.when()))
+            self.out.tests.append(sites.BranchTest(cond, tuple(self.path), span, self.when()))
 
     def meet(self, kind: PointKind, participants: Privilege, span: Span) -> None:
         if not self.dry:
-            self.out.meetings.append(GroupMeeting(kind, participants, tuple(self.path), span, self.when()))
+            self.out.meetings.append(sites.GroupMeeting(kind, participants, tuple(self.path), span, self.when()))
 
     def touch(self, var: ir.Var, writes: bool, span: Any, part: int | None = None) -> None:
         """A variable is read or written."""
         key = self.frame, var.uid
         life = self.bare.get(key)
         if life is not None and not self.dry:
-            self.out.locals.append(Local(var, key, writes, part, tuple(self.path), span, self.when(), life))
+            self.out.locals.append(sites.Local(var, key, writes, part, tuple(self.path), span, self.when(), life))
 
     def read(self, var: ir.Var) -> Value:
         found = self.vars.get((self.frame, var.uid))
@@ -314,7 +297,7 @@ class WalkState:
 
     def arithmetic(self, x: Poly, t: Scalar, span: Any) -> int:
         """Notes that it must stay in its type; what depends on that says so by the number."""
-        self.out.arithmetic.append(Arithmetic(x, t, tuple(self.path), span, self.vouched))
+        self.out.arithmetic.append(sites.Arithmetic(x, t, tuple(self.path), span, self.vouched))
         return len(self.out.arithmetic) - 1
 
     def inside(self, v: Value, size: int, span: Any, name: str) -> None:
@@ -324,12 +307,12 @@ class WalkState:
         index = v.term if isinstance(v.term, Poly) else self.any_index()
         low, high = self.terms.span(index)
         if low < 0 or high >= size:
-            self.out.insides.append(Inside(index, size, tuple(self.path), span, name, vouched=self.vouched))
+            self.out.insides.append(sites.Inside(index, size, tuple(self.path), span, name, vouched=self.vouched))
 
     def exact(self, x: Poly, n: int, span: Any) -> None:
         """A view of a part begins at a whole element."""
         if not self.dry and any(k % n for k in x.terms.values()):
-            self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
+            self.out.insides.append(sites.Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
 
     def any_index(self) -> Poly:
         return self.terms.base(kinds.ANY, -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
@@ -440,7 +423,7 @@ class WalkState:
     def statement(self, s: ir.Stmt) -> None:
         check()
         if not self.dry:
-            self.out.work.append(WalkedStatement(s, tuple(self.path), self.when()))
+            self.out.work.append(sites.WalkedStatement(s, tuple(self.path), self.when()))
         self.rules.get(type(s), self.rules[ir.Act])(self, s)
         if isinstance(s, (ir.Return, ir.Break, ir.Continue)):
             self.unsure = True

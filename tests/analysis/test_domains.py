@@ -10,8 +10,7 @@ from analysis.building import HERE
 from snap import *
 from snap._compiler.analysis import concrete
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.models import evaluated, holds
-from snap._compiler.analysis.exact.terms import Poly, Terms
+from snap._compiler.analysis.exact.terms import Poly, Terms, evaluated, holds
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.values import Values, form
 from snap._compiler.analysis.syntactic import Text, divisor, natural

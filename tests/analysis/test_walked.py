@@ -11,8 +11,7 @@ from corpus import OK, kernels_of
 from snap import *
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.models import evaluated, holds
-from snap._compiler.analysis.exact.terms import Terms
+from snap._compiler.analysis.exact.terms import Terms, evaluated, holds
 from snap._compiler.ir.synced import MBarrierWait, PointKind, Sync
 from snap._compiler.ir.types import BLOCK1
 from snap._compiler.ir.walk import statements

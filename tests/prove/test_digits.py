@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from snap import *
 from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.conditions import at_least, equal, negated
 from snap._compiler.analysis.exact.digits import Digits, ends
 from snap._compiler.analysis.exact.ladder import NO, Ladder
-from snap._compiler.analysis.exact.models import holds
-from snap._compiler.analysis.exact.terms import Terms, at_least, equal, negated, number
+from snap._compiler.analysis.exact.terms import Terms, holds, number
 from snap.prove.verdict import Verdict
 
 pytest.importorskip("z3"), pytest.importorskip("islpy")

@@ -77,7 +77,7 @@ def rows(x: ptr(int), n: int):
 MUTANTS = {
     "a sum is its left side": (reads_the_next, "evaluate", "return self.arithmetic(self.add(x, y, _FACTORS[op]), type, e)", "return self.arithmetic(x, type, e)"),
     "a difference is its left side": (reads_the_last, "evaluate", "return self.arithmetic(self.add(x, y, _FACTORS[op]), type, e)", "return self.arithmetic(x, type, e)"),
-    "a condition is turned round": (reads_backwards, "linear.values", "                    return [forms.subtract(b, a)]\n", "                    return [forms.subtract(a, b)]\n"),
+    "a condition is turned round": (reads_backwards, "linear.values", '"<=": [less]', '"<=": [more]'),
     "nothing wraps": (wraps, "linear.values", "    if values.within(x, low, high):\n", "    if True:\n"),
     "all iterations are one": (rows, "linear.values", "            return (forms.OLD, loop, plain)\n", "            return atom\n"),
     "an index is compared with the next one": (reads_the_next, "linear.footprints", "        return [forms.subtract(x, y) for x, y in zip(a.index, b.index)], []", "        return [forms.subtract(x, forms.add(y, forms.number(-1))) for x, y in zip(a.index, b.index)], []"),

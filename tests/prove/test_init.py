@@ -546,8 +546,8 @@ def test_reads_of_another_run_have_numbers_of_their_own():
     from corpus import OK, kernels_of
 
     from snap.prove.properties.context import context
+    from snap.prove.properties.covered import touches
     from snap.prove.properties.covered_sets import _element
-    from snap.prove.properties.touches import touches
 
     (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "hgemm").namespace()).values()
     c = context(kernel._the_one({}).task)

@@ -10,16 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snap._compiler.analysis.exact import kinds, logic, products
-from snap._compiler.analysis.exact.bits import bitand
-from snap._compiler.analysis.exact.cases import Cases, decided
-from snap._compiler.analysis.exact.choices import Ways
-from snap._compiler.analysis.exact.ladder import NO, UNKNOWN, Ladder, NoModel
-from snap._compiler.analysis.exact.models import evaluated, holds
-from snap._compiler.analysis.exact.presburger import isl_ask
+from snap._compiler.analysis.exact.ask import Z3, Cases, decided, isl_ask
+from snap._compiler.analysis.exact.conditions import at_least, both, either, equal, negated
+from snap._compiler.analysis.exact.ladder import NO, UNKNOWN, Ladder, NoModel, Ways
+from snap._compiler.analysis.exact.logic import Cond
 from snap._compiler.analysis.exact.slices import Slices, completed
-from snap._compiler.analysis.exact.smt import Z3
 from snap._compiler.analysis.exact.system import System
-from snap._compiler.analysis.exact.terms import Cond, Poly, Terms, at_least, both, either, equal, negated, number
+from snap._compiler.analysis.exact.terms import Poly, Terms, bitand, evaluated, holds, number
 
 pytest.importorskip("z3"), pytest.importorskip("islpy")
 SMALL = st.integers(-4, 4)
@@ -241,7 +238,7 @@ def test_lemmas_follow(drawing):
 
 def test_what_is_left_open_is_open(monkeypatch):
     """Elimination is not complete: where it does not know, there may be a solution."""
-    monkeypatch.setattr("snap._compiler.analysis.exact.cases.solve", lambda zero, positive: UNKNOWN)
+    monkeypatch.setattr("snap._compiler.analysis.exact.ask.solve", lambda zero, positive: UNKNOWN)
     assert Cases().search([], [], []) is UNKNOWN
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from snap import *
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.cases import decided
+from snap._compiler.analysis.exact.ask import decided
+from snap._compiler.analysis.exact.conditions import at_least, below, equal, negated
 from snap._compiler.analysis.exact.ladder import NO
-from snap._compiler.analysis.exact.models import evaluated, holds
+from snap._compiler.analysis.exact.renaming import undivided
 from snap._compiler.analysis.exact.slices import Slices
-from snap._compiler.analysis.exact.substitutions import undivided
 from snap._compiler.analysis.exact.system import System
-from snap._compiler.analysis.exact.terms import Terms, at_least, below, equal, negated, number
+from snap._compiler.analysis.exact.terms import Terms, evaluated, holds, number
 from snap._compiler.walk.where import divisible
 
 

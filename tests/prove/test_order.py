@@ -22,8 +22,8 @@ from snap._compiler.ir.types import I32
 from snap._compiler.ir.walk import statements
 from snap.api import SnapFunction
 from snap.machine import MachineError, run_adversarial
-from snap.prove.order.counts import Bounds
 from snap.prove.order.goal import order
+from snap.prove.order.paces import Bounds
 from snap.prove.order.reach import Reach
 from snap.prove.order.report import findings
 from snap.prove.order.walk import OrderWalk

@@ -20,8 +20,7 @@ from snap._compiler.frontend.conditions import condition_tree
 from snap._compiler.ir.points import points
 from snap._compiler.sync import conflicting_places, synchronize
 from snap.prove import kept
-from snap.prove.order.goal import asked_of, order
-from snap.prove.order.preconditions import told
+from snap.prove.order.goal import asked_of, order, told
 from snap.prove.properties.needless import needless
 from snap.record import replace
 
@@ -138,7 +137,7 @@ SECOND = {
     "a return is forgotten": (of_the_other_return, "prove.order.walk", "        self.values.facts = held\n        self.join(ways", "        self.join(ways"),
     "a loop changes nothing": (of_a_loop, "prove.order.loops", "found, ours = self._given[id(s)][1], self.mbarriers.counted(_body(s))", "found, ours = set(), set()"),
     "a branch is forgotten": (of_a_branch, "prove.order.walk", "any(known.get(key) != x for _, known, _ in alive[1:])", "False"),
-    "where= says more": (of_rows, "prove.order.preconditions", 'if op in ("<=", "=="):', 'if op == "<=":\n            yield forms.subtract(forms.times(more, -1), one)\n        if op == "==":'),
+    "where= says more": (of_rows, "prove.order.reading", '"<=": [less]', '"<=": [forms.subtract(less, one)]'),
     "all threads are in one iteration": (of_rows, "prove.order.sites", "return (forms.OLD, side, atom)", "return atom"),
 }
 

@@ -2,8 +2,11 @@
 
 Input: a kernel, typed and synchronized (`Task`), and the properties asked about.  Output: a `Proof` (verdict.py).
 Invariant: *proved* says that it holds in every such launch, *refuted* that the CPU machine has shown a launch in which
-it does not; all else is *unknown*.  Non-goals: changing the program.  It imports neither `sync/` nor `machine/`: what
-it needs of them, the task brings.
+it does not; all else is *unknown*.  Of `with trust("why"):` only what is *unknown*, at a place inside of such a scope,
+or in a function that is called there, for that call, is taken for granted, and listed; what a launch has refuted stays
+so, unless what is in memory decides about it, which the launch has made up: then the user's word is about something
+else.  Non-goals: changing the program.  It imports neither `sync/` nor `machine/`: what it needs of them, the task
+brings.
 
 A property is a function from a `Task` to `Findings`.  `PROPERTIES` says where each one is; it is imported when it is
 asked for, and where a solver is missing it says *unknown*.
@@ -18,16 +21,17 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from snap._compiler.analysis.solvers.allowance import Allowance, NotReached, within
 from snap._compiler.analysis.solvers.oracles import SOLVERS
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import Function as Synced
+from snap._compiler.walk.ways import around, scopes
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.prove import alone, kept
 from snap.prove.task import Task
-from snap.prove.trusting import trusted
 from snap.prove.verdict import (
     CTRL_C,
     PRECONDITION,
@@ -137,7 +141,7 @@ def prove_function(f: ir.Function, progress: bool | None = None, seconds: float 
     began, stopped, most = time.perf_counter(), "", _seconds(seconds)
     made = alone.around(f)
     if isinstance(made, str):
-        found = alone.not_alone(f, made)
+        found = Findings((Obligation(Property.BOUNDS, Verdict.UNKNOWN, f"`{f.name}` stands alone", f.span, made),))
     else:
         task = Task(made, _never_synchronized, alone=True)
         with within(most) as allowed, told(f"proving `{f.name}`", progress):
@@ -202,3 +206,20 @@ def told(text: str, progress: bool | None, after: float = 1.0) -> Iterator[None]
         timer.cancel()
         if shown.is_set():
             print(f"\r{' ' * (len(text) + 4)}\r", end="", file=sys.stderr, flush=True)
+
+
+# ---- what the author vouches for ------------------------------------------------------------------------------------
+
+
+def trusted(kernel: ir.Function, found: Findings) -> Findings:
+    known = scopes(kernel)
+    obligations, assumed = [], list(found.assumed)
+    for o in found.obligations:
+        vouched = o.verdict is Verdict.UNKNOWN or o.verdict is Verdict.REFUTED and o.data
+        why = (around(o.span, known) or o.vouched) if vouched else ""
+        if why:
+            what = o.what if o.verdict is Verdict.UNKNOWN else f"it does not happen that {o.what}"
+            assumed.append(f"{what}, line {o.span.line} (trusted: {why})")
+            o = replace(o, what=what, verdict=Verdict.PROVED, reason=f"trusted: {why}", needs=(), launch=None)
+        obligations.append(o)
+    return replace(found, obligations=tuple(obligations), assumed=tuple(assumed))

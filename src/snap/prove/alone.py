@@ -16,7 +16,7 @@ from __future__ import annotations
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS
 from snap._compiler.ir.types import Array, Held, Level, Place
-from snap.prove.verdict import Findings, Obligation, Property, Verdict
+from snap.prove.verdict import Findings
 from snap.record import replace
 
 MOST_THREADS = BLOCK_THREADS
@@ -70,7 +70,3 @@ def shown(f: ir.Function, found: Findings) -> Findings:
     asked = tuple(f"where {c.text} (shown at every call)" for c in contract.where)
     others = (OTHERS,) if contract.pairs or contract.calls else ()
     return replace(found, assumed=(*asked, *found.assumed, *others))
-
-
-def not_alone(f: ir.Function, why: str) -> Findings:
-    return Findings((Obligation(Property.BOUNDS, Verdict.UNKNOWN, f"`{f.name}` stands alone", f.span, why),))

@@ -11,18 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from snap._compiler.analysis.exact.conditions import at_least, equal
 from snap._compiler.analysis.exact.ladder import NoModel, TermModel
-from snap._compiler.analysis.exact.models import evaluated
-from snap._compiler.analysis.exact.terms import Cond, Poly, Renaming, at_least, equal, number
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Poly, evaluated, number
 from snap._compiler.analysis.solvers.allowance import check, milliseconds
 from snap.diag.span import Span
 from snap.prove.properties.context import ProofContext
 from snap.prove.verdict import HeldNumber, Launch
+from snap.record import record
 
-# The most that a parameter, the number of blocks, and an array's length may be: small launches first.
-SIZES = ((2, 2, 64), (8, 2, 256), (64, 4, 4096), (1024, 8, 1 << 16))
 MOST_RUNS = 16  # of a kernel
 
+
+@record
+class Size:
+    """The most that a parameter, the number of blocks, and an array's length may be."""
+
+    most: int
+    blocks: int
+    length: int
+
+    def of(self, name: str) -> int:
+        """Return the most of what a launch calls so."""
+        if name.startswith("len("):
+            return self.length
+        return self.blocks if name == "blocks" or name.startswith("grid[") else self.most
+
+
+SIZES = (Size(2, 2, 64), Size(8, 2, 256), Size(64, 4, 4096), Size(1024, 8, 1 << 16))  # small launches first
 
 Sides = tuple[Renaming, ...]  # how a question names what it compares: of two threads, two of them
 
@@ -62,7 +80,7 @@ def example(c: ProofContext, conds: Iterable[Cond], answer: TermModel | NoModel 
 
 def as_example(c: ProofContext, model: TermModel, sides: Sides = ()) -> str:
     """The launch of a model, and who it is about."""
-    each = sides or (c.terms.side(0, lambda atom: True),)
+    each = sides or (Renaming(c.terms),)
     who = [
         f"thread {_at(side.poly(c.walk.thread), model)} of block {_at(side.poly(c.walk.block), model)}" for side in each
     ]
@@ -89,13 +107,11 @@ def seen(
 
 
 def _models(c: ProofContext, conds: list[Cond]) -> Iterator[TermModel]:
-    for most, blocks, length in SIZES:
+    for size in SIZES:
         small: list[Cond] = []
         for name, p in c.names.items():
-            end = (
-                blocks if name == "blocks" or name.startswith("grid[") else length if name.startswith("len(") else most
-            )
-            small += [at_least(number(end), p), at_least(p, -end)]
+            end = size.of(name)
+            small += [at_least(end, p), at_least(p, -end)]
         known = [*conds, *small]
         found = c.ladder.solve(known)
         if not isinstance(found, NoModel):
@@ -135,7 +151,7 @@ def launch_of(c: ProofContext, model: TermModel, sides: Sides = ()) -> Launch:
 def _data(c: ProofContext, model: TermModel, sides: Sides) -> Iterator[HeldNumber]:
     """Return what the model says of numbers that were read."""
     known: set[tuple[str, tuple[int, ...]]] = set()
-    for side in sides or (c.terms.side(0, lambda atom: True),):
+    for side in sides or (Renaming(c.terms),):
         for atom, site in c.found.given.items():
             ((mono, _),) = side.atom(atom).terms.items()
             n = model.get(mono[0], 0)

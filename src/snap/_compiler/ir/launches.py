@@ -4,7 +4,7 @@ Input:      a kernel, and whether its `where=` says how many blocks it may have 
 Output:     `most_blocks`
 Invariant:  with no more blocks than that, every number of a unit that the kernel asks for (`id()`, `count()`) fits its
             type, and so does what is computed from a block's and a thread's (`64 * b + t`), unless `where=` bounds the
-            blocks by itself: launches check it (host/arguments/validate.py), and proofs count on it (walk/start.py)
+            blocks by itself: launches check it (host/arguments/validate.py), and proofs count on it (walk/evaluate.py)
 Non-goals:  what else the kernel computes from such numbers
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -197,3 +198,19 @@ def ways_out(body: ir.Body) -> list[ir.Stmt]:
         for inner in bodies(s):
             found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, (ir.For, ir.While))]
     return found
+
+
+def known_range(start: ir.Expr, stop: ir.Expr, step: ir.Expr) -> range | None:
+    """Return the values of a loop with these bounds, where they are constants; None for a loop longer than Python can
+    count.
+    """
+    match start, stop, step:
+        case ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c)) if c and abs(b - a) < sys.maxsize:
+            return range(a, b, c)
+        case _:
+            return None
+
+
+def loop_values(s: ir.Stmt) -> range | None:
+    """The values of a loop's variable, where they are known."""
+    return known_range(s.start, s.stop, s.step) if isinstance(s, ir.For) else None

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.exact import logic
-from snap._compiler.analysis.exact.terms import Poly, at_least, atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, either, equal, negated
+from snap._compiler.analysis.exact.logic import each
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import assigned, effects
@@ -28,7 +29,7 @@ from snap._compiler.walk.state import Value, WalkState
 
 def _atomic(w: WalkState, s: ir.Atomic) -> None:
     args = [w.value(arg).term for arg in s.args]
-    site = w.access(effects(s)[0], s.span)
+    site = w.access(effects(s)[0])
     if s.target is not None:
         unknown(w, s.target)
     if s.op == "add" and site is not None and not w.dry and isinstance(args[0], Poly):
@@ -50,7 +51,7 @@ def _voted(w: WalkState, s: ir.Collective, said: object, found: object) -> None:
         w.define(either(negated(found), said))
         return
     w.define(either(found, negated(said)))
-    for one in said[1:] if said[0] == logic.AND else (said,):
+    for one in each((said,)):
         if all(atom.per.at_least(s.requires) for atom in atoms_of([one]) if not atom.defined):
             w.define(either(negated(found), one))
 
@@ -59,7 +60,7 @@ def _collective(w: WalkState, s: ir.Collective) -> None:
     args = [w.value(arg) for arg in s.args]
     for e in effects(s):
         if e.access is not None:
-            w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
+            w.access(e, lanes=8 * s.attr("count", WARP // 8))
     if COLLECTIVES[s.op].barrier:
         w.meet(MEETS[s.requires.level], s.requires, s.span)
     for t in s.targets:
@@ -78,14 +79,14 @@ def _copied(w: WalkState, s: ir.AsyncCopy) -> None:
             valid = (Value(at_least(many.term, 1), many.deps),)
             first = many.term * s.source.view.obj.elem.bytes
     source, target = effects(s)
-    w.access(source, s.span, valid, first=first)
-    w.access(target, s.span)
+    w.access(source, valid, first=first)
+    w.access(target)
 
 
 def _box_copied(w: WalkState, s: ir.BoxCopy) -> None:
     for e in effects(s):
         out = e.access is s.origin
-        w.access(e, s.span, free=out, starts=out and not s.is_load)
+        w.access(e, free=out, starts=out and not s.is_load)
 
 
 def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
@@ -93,7 +94,7 @@ def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
         w.value(arg)
     for e in effects(s):
         if e.access is not None:
-            w.access(e, s.span)
+            w.access(e)
     for target in (s.target, *(t for _, t in s.results)):
         if target is not None:
             unknown(w, target)
@@ -122,24 +123,20 @@ def _by_its_row(w: WalkState, s: ir.Stmt) -> None:
                 case _:
                     w.value(one)
     for e in done:
-        w.access(e, s.span)
+        w.access(e)
 
 
 # ---- of synchronized programs ---------------------------------------------------------------------------------------
 
 
-def _synchronized(w: WalkState, s: synced.Sync) -> None:
+def _met(w: WalkState, s: synced.Sync | synced.MBarrierWait) -> None:
     w.meet(s.point.kind, s.point.participants, s.span)
 
 
 def _waited(w: WalkState, s: synced.MBarrierWait) -> None:
     w.value(s.slot)
     w.value(s.phase)
-    w.meet(s.point.kind, s.point.participants, s.span)
-
-
-def _arrived(w: WalkState, s: synced.MBarrierArrive | synced.MBarrierExpect) -> None:
-    w.value(s.slot)
+    _met(w, s)
 
 
 def _counted_load(w: WalkState, s: synced.CountedLoad) -> None:
@@ -154,19 +151,15 @@ def _elected(w: WalkState, s: synced.Elect) -> None:
         w.body(s.body)
 
 
-def _committed(w: WalkState, s: synced.AsyncCommit) -> None:
-    """It names what was begun, and touches nothing."""
-
-
-SYNCHRONIZED: dict[type, Callable[[WalkState, Any], None]] = {
-    synced.AsyncCommit: _committed,
+SYNCHRONIZED: dict[type, Callable[[WalkState, Any], object]] = {
+    synced.AsyncCommit: lambda w, s: None,  # it names what was begun, and touches nothing
     synced.Elect: _elected,
-    synced.MBarrierArrive: _arrived,
-    synced.MBarrierExpect: _arrived,
+    synced.MBarrierArrive: lambda w, s: w.value(s.slot),
+    synced.MBarrierExpect: lambda w, s: w.value(s.slot),
     synced.MBarrierWait: _waited,
-    synced.Sync: _synchronized,
+    synced.Sync: _met,
 }
-ACTS: dict[type, Callable[[WalkState, Any], None]] = {
+ACTS: dict[type, Callable[[WalkState, Any], object]] = {
     ir.Act: _by_its_row,
     ir.Atomic: _atomic,
     ir.AsyncCopy: _copied,

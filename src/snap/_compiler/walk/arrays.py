@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from snap._compiler.analysis.exact.terms import FALSE, Poly, number
+from snap._compiler.analysis.exact.logic import FALSE
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array
 from snap._compiler.walk.sites import NONE, Deps

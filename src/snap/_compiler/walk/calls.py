@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both
+from snap._compiler.analysis.exact.conditions import atoms_of, both
+from snap._compiler.analysis.exact.logic import FALSE, Cond
+from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
-from snap._compiler.walk import arrays, contracts, joins
+from snap._compiler.walk import arrays, assign, contracts
 from snap._compiler.walk.assign import target, unknown
-from snap._compiler.walk.sites import NONE
-from snap._compiler.walk.state import Activation, Called, Components, Key, Value, WalkState, WayOut
-from snap._compiler.walk.trusting import around
-from snap._compiler.walk.ways import leaves
+from snap._compiler.walk.sites import NONE, Called
+from snap._compiler.walk.state import Activation, Components, Key, Value, WalkState, WayOut
+from snap._compiler.walk.ways import around, leaves
 
 
 def returned(w: WalkState, s: ir.Return) -> None:
@@ -134,11 +135,11 @@ def _one_of(w: WalkState, out: list[WayOut], values: list[Value]) -> Value:
     if all(v == last for v in values) and not _inside(w, *_parts(last)):
         return last
     if any(way.taken is None for way in out):
-        return joins.any_of(w, values)
+        return assign.any_of(w, values)
     found = last
     for way, other in zip(reversed(out[:-1]), reversed(values[:-1])):
         assert way.taken is not None
-        found = joins.chosen(w, way.taken, other, found)
+        found = assign.chosen(w, way.taken, other, found)
     return found
 
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from snap._compiler.analysis.exact.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
+from snap._compiler.analysis.exact.logic import FALSE, Cond, polys
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Condition, Contract
 from snap._compiler.ir.types import THREAD1, Array, Level, Privilege
 from snap._compiler.walk import arrays
-from snap._compiler.walk.sites import NONE, Deps, GivenMemory, Pact, Promise, Root
-from snap._compiler.walk.state import Called, Components, Value, WalkState
+from snap._compiler.walk.sites import NONE, Called, Deps, GivenMemory, Pact, Promise, Root
+from snap._compiler.walk.state import Components, Value, WalkState
 from snap._compiler.walk.where import Attributes, Elements, Unknown, WhereReader
 from snap.diag.span import Span
 
 
-def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any]) -> Cond:
+def meant(terms: Terms, c: Condition, names: dict[str, Any]) -> Cond:
     """Return what a condition says; FALSE where that cannot be said, such as of an element that the array does not
     have.
     """
@@ -58,7 +59,7 @@ def entered(w: WalkState, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     names = {**dict(contract.names), **given}
     called = Called(function, contract, frame, names, deps, memory, Privilege(top, n), unit, inner, w.calls, w.depth)
     for c in contract.where:
-        goal = meant(w.terms, contract, c, names)
+        goal = meant(w.terms, c, names)
         what = f"`{c.text}`, which `{function.name}` asks for, holds in this call"
         if not w.dry and not (w.alone and not w.frame):  # a function that is shown alone is called as it asks
             w.out.used |= deps
@@ -94,16 +95,22 @@ def _given(w: WalkState, function: ir.Function, contract: Contract) -> tuple[dic
                     length = w.terms.floor(root.bytes, handle.obj.elem.bytes) if shape is None else w.shape(shape)[0]
                     names[f"len({handle.name})"] = length
             case ir.ValueParam(var) | ir.RefParam(var) if isinstance(var.type, Array):
-                found = arrays.elements(w, var)
-                if found is not None:
-                    names[var.name] = _rows([v.term for v in found], var.type.shape)
-                    deps = deps.union(*(v.deps for v in found))
+                deps |= _elements(w, var, names)
             case ir.ValueParam(var) if var.name in contract.params:
                 v = w.initial.get((w.frame, var.uid))
                 if v is not None and v.term is not None:
                     names[var.name] = _named(v.term)
                     deps |= v.deps
     return names, deps
+
+
+def _elements(w: WalkState, var: ir.Var, names: dict[str, Any]) -> Deps:
+    """Name what an array holds now; return the arithmetic in it."""
+    found = arrays.elements(w, var)
+    if found is None or not isinstance(var.type, Array):
+        return NONE
+    names[var.name] = _rows([v.term for v in found], var.type.shape)
+    return NONE.union(*(v.deps for v in found))
 
 
 def _named(term: Any) -> Any:
@@ -128,7 +135,7 @@ def returned(w: WalkState, called: Called, v: Value | None, span: Span) -> None:
     if not trusted:
         w.out.used |= deps | called.deps | (NONE if v is None else v.deps)
     for c in called.contract.ensures:
-        goal = FALSE if trusted else meant(w.terms, called.contract, c, names)
+        goal = FALSE if trusted else meant(w.terms, c, names)
         what = f"`{called.function.name}` ensures `{c.text}`"
         w.out.promises.append(Promise(what, goal, tuple(w.path), span, trusted))
     if called.contract.pairs or called.contract.calls:
@@ -140,11 +147,8 @@ def _held(w: WalkState, called: Called) -> tuple[dict[str, Any], Deps]:
     names: dict[str, Any] = {}
     deps: Deps = NONE
     for p in called.function.params:
-        if isinstance(p, ir.RefParam) and isinstance(p.var.type, Array):
-            found = arrays.elements(w, p.var)
-            if found is not None:
-                names[p.var.name] = _rows([v.term for v in found], p.var.type.shape)
-                deps = deps.union(*(v.deps for v in found))
+        if isinstance(p, ir.RefParam):
+            deps |= _elements(w, p.var, names)
     return names, deps
 
 
@@ -176,7 +180,7 @@ def kept(w: WalkState, s: ir.Call, called: Called) -> None:
     if not w.dry:
         w.out.used |= called.deps
     for c in called.contract.ensures:
-        fact = meant(w.terms, called.contract, c, names)
+        fact = meant(w.terms, c, names)
         if fact != FALSE:
             w.define(fact)
     if (called.contract.pairs or called.contract.calls) and not w.dry:
@@ -187,23 +191,8 @@ def kept(w: WalkState, s: ir.Call, called: Called) -> None:
 def _pact(
     w: WalkState, called: Called, names: dict[str, Any], fresh: frozenset[Atom], span: Span, trusted: bool
 ) -> Pact:
-    index, path = tuple(_polys(names.values())), tuple(w.path)
-    return Pact(
-        called.contract,
-        called.function.name,
-        called.memory,
-        names,
-        index,
-        fresh,
-        called.by,
-        called.unit,
-        path,
-        called.depth,
-        len(w.terms.atoms),
-        span,
-        trusted,
-        called.number,
-    )
+    index = tuple(_polys(names.values()))
+    return Pact(called, names, index, fresh, tuple(w.path), len(w.terms.atoms), span, trusted)
 
 
 def _polys(values: Iterable[Any]) -> Iterator[Poly]:

@@ -2,7 +2,8 @@
 
 Input: a kernel, and the solvers (for invariants of loops).  Output: `Walked` (sites.py).  Invariant: each access that
 some thread of some launch makes is an instance of a site, its path holds there, and its index is what the site says, if
-the arithmetic that was noted stays in its type.  Calls are followed.  Non-goals: whether anything holds (goals.py).
+the arithmetic that was noted stays in its type; each fact about a launch holds in every one that is not refused before
+anything runs (host/arguments/validate.py).  Calls are followed.  Non-goals: whether anything holds (goals.py).
 
 Loops whose bounds are numbers, and which carry integers from one iteration to the next, are run out, up to MOST_TRIPS.
 All others are walked once, with a counter: what they assign is `entry + step * trip` where it grows by the same amount
@@ -11,20 +12,26 @@ each time, else any number of its type of which simple invariants hold that were
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.exact import logic
+from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.conditions import at_least, below, both, equal, negated
+from snap._compiler.analysis.exact.kinds import AtomKind
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import FALSE, Cond, at_least, below, both, negated, number
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.integers import held_by
+from snap._compiler.ir.launches import MOST_BLOCKS
 from snap._compiler.ir.synced import AnyFunction
-from snap._compiler.ir.types import Array
-from snap._compiler.walk import arrays, calls, cells, joins, loops, start
+from snap._compiler.ir.types import GRID1, THREAD1, Array, Level, Privilege
+from snap._compiler.walk import arrays, assign, calls, cells, loops
 from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
 from snap._compiler.walk.sites import Entry, Root, UnitPosition, Walked
-from snap._compiler.walk.state import Key, Value, WalkState, is_bool, is_int
+from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, LaunchFacts, Value, WalkState, is_bool, is_int
 from snap._compiler.walk.values import Exact
 from snap._compiler.walk.ways import escapes, leaves
 
@@ -32,18 +39,10 @@ from snap._compiler.walk.ways import escapes, leaves
 class Walk(WalkState):
     """A walk over a kernel, from its launch to its end."""
 
-    def __init__(
-        self,
-        function: AnyFunction,
-        ladder: Ladder,
-        whole: dict[str, int] | None = None,
-        same: dict[str, str] | None = None,
-        ranges: dict[str, tuple[int, int]] | None = None,
-        most: int | None = None,
-    ):
-        super().__init__(function, ladder, whole, same, ranges, most)
+    def __init__(self, function: AnyFunction, ladder: Ladder, told: LaunchFacts = NOTHING):
+        super().__init__(function, ladder, told)
         self.rules, self.numbers, self.once = RULES, Exact(self), cells.once(function)
-        start.begin(self, function)
+        begin(self, function)
 
     def run(self) -> Walked:
         self.body(self.function.body)
@@ -72,8 +71,8 @@ def _if(w: WalkState, s: ir.If) -> None:
     assert cond is not None
     w.use(c)
     w.test(cond, s.span)
-    if cond[0] in (logic.TRUE, logic.FALSE):
-        taken = s.then if cond[0] == logic.TRUE else s.other
+    if cond in (TRUE, FALSE):
+        taken = s.then if cond == TRUE else s.other
         w.inline(taken)
         if leaves(taken):
             w.path.append(FALSE)  # no thread comes here
@@ -99,7 +98,7 @@ def _merge(w: WalkState, cond: Cond, c: Value, then: dict[Key, Value]) -> None:
         a = then.get(key)
         if a is None or a == b:
             continue
-        found = joins.chosen(w, cond, a, b)
+        found = assign.chosen(w, cond, a, b)
         w.vars[key] = Value(found.term, found.deps | c.deps)
 
 
@@ -131,7 +130,7 @@ def _forget(w: WalkState, before: dict[Key, Value]) -> None:
     for key, v in list(before.items()):
         after = w.vars.get(key)
         if after is not None and after != v:
-            before[key] = joins.any_of(w, (v, after))
+            before[key] = assign.any_of(w, (v, after))
 
 
 def _lowered(w: WalkState, s: ir.Partition | ir.Claim) -> None:
@@ -152,18 +151,11 @@ def _shared(w: WalkState, s: ir.DeclareShared) -> None:
         extent = w.shape((obj.extent,))[0]
         w.out.facts += [at_least(extent, 0), at_least(shape[0], extent)]
         shape = (extent, *shape[1:])
-    total = number(obj.elem.bytes)
-    for n in shape:
-        total = total * n
     key = w.frame, obj.uid
     if key not in w.roots:
-        w.roots[key] = Root(obj.name, obj, shape, None, total)
+        w.roots[key] = Root(obj.name, obj, shape, None, math.prod(shape, start=number(obj.elem.bytes)))
     w.lives[id(w.roots[key])] = w.when()
     w.chains[w.frame, s.handle.uid] = ()
-
-
-def _assigned(w: WalkState, s: ir.Assign) -> None:
-    target(w, s.target, w.value(s.value))
 
 
 def _asserted(w: WalkState, s: ir.Assert) -> None:
@@ -172,35 +164,113 @@ def _asserted(w: WalkState, s: ir.Assert) -> None:
         w.out.asserted.append(s.span)
 
 
-def _grouped(w: WalkState, s: ir.Group) -> None:
-    _placed(w, w.at.grouped(s), s.body)
-
-
-def _turn(w: WalkState, s: ir.Turn) -> None:
-    w.body(s.body)
-
-
-def _way_out(w: WalkState, s: ir.Break | ir.Continue) -> None:
-    """Whoever leaves, the path behind it says so."""
-
-
-RULES: dict[type, Callable[[Any, Any], None]] = {
+RULES: dict[type, Callable[[Any, Any], object]] = {
     **SYNCHRONIZED,
     ir.Act: act,
     ir.Declare: _declare,
     ir.DeclareShared: _shared,
-    ir.Assign: _assigned,
+    ir.Assign: lambda w, s: target(w, s.target, w.value(s.value)),
     ir.If: _if,
     ir.For: loops.counted,
     ir.While: loops.repeated,
-    ir.Break: _way_out,
-    ir.Continue: _way_out,
+    ir.Break: lambda w, s: None,  # whoever leaves, the path behind it says so
+    ir.Continue: lambda w, s: None,
     ir.Return: calls.returned,
     ir.Assert: _asserted,
-    ir.Group: _grouped,
+    ir.Group: lambda w, s: _placed(w, w.at.grouped(s), s.body),
     ir.Split: _split,
     ir.Partition: _lowered,
     ir.Claim: _lowered,
-    ir.Turn: _turn,
+    ir.Turn: lambda w, s: w.body(s.body),
     ir.Call: calls.called,
 }
+
+
+# ---- the launch -----------------------------------------------------------------------------------------------------
+
+
+def begin(w: WalkState, f: AnyFunction) -> None:
+    base = w.terms.base
+    threads = f.place.known(Level.THREAD)
+    clusters, blocks = f.place.held(Level.CLUSTER), f.place[Level.BLOCK]
+    size = f.place.known(Level.BLOCK) if clusters is not None else 1
+    counted = clusters if clusters is not None else blocks
+    step = counted.count or 1
+    most = w.most // size  # of blocks, or of clusters
+    groups = base(kinds.GROUPS, 1, most // step, GRID1, name="groups")
+    units = groups * step
+    w.blocks = units * size
+    w.thread = base(kinds.THREAD, 0, threads - 1, THREAD1, name="thread")
+    index = {Level.THREAD: w.thread}
+    top = base(kinds.BLOCK if clusters is None else kinds.CLUSTER, 0, most - 1, Privilege(Level.BLOCK, 1), name="block")
+    w.out.facts.append(below(top, units))
+    if clusters is None:
+        index[Level.BLOCK] = top
+        w.block, w.cluster = top, None
+    else:
+        atom = next(iter(top.atoms))
+        atom.per, atom.name = Privilege(Level.CLUSTER, 1), "cluster"
+        index[Level.CLUSTER] = w.cluster = top
+        rank = base(kinds.BLOCK, 0, size - 1, Privilege(Level.BLOCK, 1), name="block")
+        index[Level.BLOCK] = w.block = rank
+    w.at = UnitPosition(w.terms, index, f.place)
+    _parameters(w, f)
+
+
+def _parameters(w: WalkState, f: AnyFunction) -> None:
+    for p in f.params:
+        if isinstance(p, ir.ValueParam):
+            t, name = p.var.type, p.var.name
+            made = Value(_given(w, name, *held_by(t))) if is_int(t) else w.anything(t, GRID1, name)
+            w.vars[(), p.var.uid] = w.initial[(), p.var.uid] = made
+            if isinstance(made.term, Poly):
+                w.out.params[name] = made.term
+    _axes(w, f)
+    for p in f.params:
+        if isinstance(p, ir.MemParam):
+            _array(w, p.handle)
+
+
+def _given(w: WalkState, name: str, low: int, high: int, kind: AtomKind = kinds.ANY) -> Poly:
+    """A number that the launch decides."""
+    known = w.out.params.get(w.same.get(name, ""))
+    if known is not None:  # both types hold it
+        ((mono, n),) = known.terms.items()
+        mono[0].low, mono[0].high = max(mono[0].low, -(-low // n)), min(mono[0].high, high // n)
+        return known
+    n, (least, most) = w.whole.get(name, 1), w.ranges.get(name, (low, high))
+    low, high = max(low, least), min(high, most)
+    return w.terms.base(kind, -(-low // n), high // n, GRID1, name=name if n == 1 else f"{name} / {n}") * n
+
+
+def _axes(w: WalkState, f: AnyFunction) -> None:
+    """The last parameters are extents of the grid: their product is the number of blocks."""
+    if not f.axes:
+        return
+    for axis, p in zip(f.axes, f.params[len(f.params) - len(f.axes) :]):
+        assert isinstance(p, ir.ValueParam)
+        found = w.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1, name=p.var.name)
+        w.vars[(), p.var.uid] = w.initial[(), p.var.uid] = Value(found)
+        w.out.params.pop(p.var.name, None)
+        w.extents[axis] = found
+    product = number(1)
+    for axis in range(max(f.axes) + 1):
+        if axis not in w.extents:
+            w.extents[axis] = w.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1, name=f"grid[{axis}]")
+        product = product * w.extents[axis]
+    w.out.facts.append(equal(w.blocks, product))
+
+
+def _array(w: WalkState, handle: ir.Handle) -> None:
+    obj = handle.obj
+    w.chains[(), handle.uid] = ()
+    if obj.shape is None:
+        length = _given(w, f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, kinds.LENGTH)
+        root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
+    else:
+        shape = w.shape(obj.shape)
+        total = math.prod(shape, start=number(obj.elem.bytes))
+        w.out.facts += [*(at_least(n, 0) for n in shape), at_least(MOST_BYTES, total)]
+        root = Root(handle.name, obj, shape, None, total)
+    w.roots[(), obj.uid] = root
+    w.out.roots[handle.name] = root

@@ -14,20 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Cond,
-    Poly,
-    at_least,
-    atoms_of,
-    below,
-    both,
-    either,
-    equal,
-    negated,
-    number,
-)
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.integers import held_by
@@ -115,21 +105,19 @@ def _with_counter(w: WalkState, s: ir.For, carried: dict[Key, Carried], start: P
     def head() -> None:
         w.vars[w.frame, s.var.uid] = Value(at)
         w.test(runs, s.span)
-        w.fact(Value(both(*_within(at, start, stop, step), runs)))
+        w.fact(Value(both(*_within(at, start, step), runs)))
         low, high = held_by(of)
         least, most = (at + step).span()
         if least < low or most > high:
             w.use(Value(None, frozenset((w.arithmetic(at + step, of, s.span),))))
 
-    def body() -> list[Cond]:
-        return _passed(w, s.body)
-
-    loop = Loop(trip, not _stopped(ways), None, s.span)
-    _iterate(w, carried, head, body, loop, s.body)
+    full = all(isinstance(way, ir.Continue) for way in ways)  # all iterations come that the loop's condition would have
+    loop = Loop(trip, full, None, s.span)
+    _iterate(w, Iteration(carried, head, lambda: _passed(w, s.body), loop, s.body))
     trips = loop.trips = _trips(w, start, stop, step)
     if trips is None or not loop.full:
         trips = w.terms.base(kinds.TRIP, 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
-    _behind(w, carried, trips, any(isinstance(way, ir.Break) for way in ways), ways)
+    _behind(w, carried, trips, any(isinstance(way, ir.Break) for way in ways))
 
 
 def _trips(w: WalkState, start: Poly, stop: Poly, step: Poly) -> Poly | None:
@@ -150,7 +138,7 @@ def _last(start: Poly, stop: Poly, step: Poly) -> int:
     return max((most - 1) // abs(n), 1)
 
 
-def _within(at: Poly, start: Poly, stop: Poly, step: Poly) -> list[Cond]:
+def _within(at: Poly, start: Poly, step: Poly) -> list[Cond]:
     """Between the bounds: what follows from the counter, said once more for those who do not multiply."""
     low = step.span()[0]
     return [at_least(at, start)] if low >= 0 and step.value is None else []
@@ -191,9 +179,10 @@ def repeated(w: WalkState, s: ir.While) -> None:
             w.test(cond.term, s.span)
         return _passed(w, s.body, cond)
 
-    _iterate(w, carried, lambda: None, body, Loop(trip, False, None, s.span), (*s.pre, *s.body))
+    loop = Loop(trip, False, None, s.span)
+    _iterate(w, Iteration(carried, lambda: None, body, loop, (*s.pre, *s.body)))
     breaks = any(isinstance(way, ir.Break) for way in ways)
-    _behind(w, carried, w.terms.base(kinds.TRIP, 0, FOREVER, per, w.depth, "trips"), breaks, ways)
+    _behind(w, carried, w.terms.base(kinds.TRIP, 0, FOREVER, per, w.depth, "trips"), breaks)
     if not breaks:
         w.dry += 1
         w.inline(s.pre)
@@ -279,32 +268,35 @@ def _looks_up(w: WalkState, body: ir.Body) -> bool:
     )
 
 
-def _havoc(w: WalkState, var: ir.Var) -> Value:
-    return w.anything(var.type, var.privilege, var.name)
+@dataclass(slots=True)
+class Iteration:
+    """Describe any iteration of a loop.  carried: the variables of outside that it assigns; head, body: walk what comes
+    before its condition holds, and behind; body returns what is known at its end.  text: of both.
+    """
+
+    carried: dict[Key, Carried]
+    head: Callable[[], None]
+    body: Callable[[], list[Cond]]
+    loop: Loop
+    text: ir.Body
 
 
-def _iterate(
-    w: WalkState,
-    carried: dict[Key, Carried],
-    head: Callable[[], None],
-    body: Callable[[], list[Cond]],
-    loop: Loop,
-    text: ir.Body,
-) -> None:
+def _iterate(w: WalkState, any_: Iteration) -> None:
     """Walks the body once, for any iteration."""
+    carried, loop, text = any_.carried, any_.loop, any_.text
     trip, outside, unsure, settled = loop.trip, w.around, w.unsure, len(w.terms.atoms)
     w.depth += 1
     w.around = (*outside, loop)
     if carried:
-        _learn(w, carried, head, body, trip, text)
+        _learn(w, any_)
     mark, before = len(w.path), dict(w.vars)
     ways = {type(way) for way in ways_out(text)}
     if ir.Break in ways and ir.Continue not in ways:
-        _went_on(w, trip, settled, _tried(w, carried, head, body, trip)[2][len(w.out.facts) + mark :])
+        _went_on(w, trip, settled, _tried(w, any_)[2][len(w.out.facts) + mark :])
     w.unsure = unsure
     _set(w, carried, trip)
-    head()
-    body()
+    any_.head()
+    any_.body()
     for key, c in carried.items():
         if c.group >= 0:  # what a `continue` brings along was assigned on the way
             ends = w.vars[key].deps | (w.stored.get(key, NONE) if ir.Continue in ways else NONE)
@@ -324,14 +316,8 @@ def _went_on(w: WalkState, trip: Poly, settled: int, known: list[Cond]) -> None:
     of = [c for c, atoms in inside.items() if counter in atoms and all(atom.number < settled for atom in atoms)]
     if of:
         last = w.terms.base(counter.kind, 0, counter.high, counter.per, counter.depth, "trip before")
-        renamed = w.terms.side(0, lambda atom: True)
-        renamed.put(counter, last)
+        renamed = Renaming(w.terms).put({counter: last})
         w.define(either(equal(trip, 0), both(equal(last, trip - 1), *map(renamed.cond, of))))
-
-
-def _stopped(ways: list[ir.Stmt]) -> bool:
-    """Tell whether some iterations may not come, though the loop's condition would have them."""
-    return any(not isinstance(way, ir.Continue) for way in ways)
 
 
 def _set(w: WalkState, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
@@ -343,46 +329,38 @@ def _set(w: WalkState, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Pol
         if c.step is not None and isinstance(entry, Poly):
             w.vars[key] = Value(entry + c.step * trip, deps)
             continue
-        v = _havoc(w, c.var)
+        v = w.anything(c.var.type, c.var.privilege, c.var.name)
         w.vars[key] = Value(v.term, deps)
         if isinstance(v.term, Poly):
             free[key] = v.term
-            if isinstance(entry, Poly):
-                for candidate in c.holds:
-                    w.define(candidate(v.term, entry))
-                for most in c.most:
-                    w.define(at_least(entry + most * trip, v.term))
-        elif isinstance(v.term, tuple) and isinstance(entry, tuple):
+        if type(v.term) is type(entry) and isinstance(entry, (Poly, tuple)):
             for candidate in c.holds:
                 w.define(candidate(v.term, entry))
+        if isinstance(v.term, Poly) and isinstance(entry, Poly):
+            for most in c.most:
+                w.define(at_least(entry + most * trip, v.term))
     return free
 
 
-def _behind(w: WalkState, carried: dict[Key, Carried], trips: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
+def _behind(w: WalkState, carried: dict[Key, Carried], trips: Poly, breaks: bool) -> None:
     """The variables behind the loop."""
     if breaks:
         for key, c in carried.items():  # on the way out, too, it may have been assigned
-            v = _havoc(w, c.var)
+            v = w.anything(c.var.type, c.var.privilege, c.var.name)
             w.vars[key] = Value(v.term, v.deps | c.entry.deps | w.stored.get(key, frozenset()))
         return
     _set(w, carried, trips)
 
 
-def _learn(
-    w: WalkState,
-    carried: dict[Key, Carried],
-    head: Callable[[], None],
-    body: Callable[[], list[Cond]],
-    trip: Poly,
-    text: ir.Body,
-) -> None:
+def _learn(w: WalkState, any_: Iteration) -> None:
     """Learn how each iteration changes the variables, by walks that record nothing."""
-    if any(isinstance(way, ir.Continue) for way in ways_out(text)):
+    carried, trip = any_.carried, any_.loop.trip
+    if any(isinstance(way, ir.Continue) for way in ways_out(any_.text)):
         for c in carried.values():  # any numbers; the arithmetic in them counts
             c.group = _group(w)
         return
     settled = len(w.terms.atoms)
-    free, ends, known = _tried(w, carried, head, body, trip)
+    free, ends, known = _tried(w, any_)
     for key, c in carried.items():
         end, start = ends[key].term, free.get(key)
         if isinstance(end, Poly) and start is not None:
@@ -406,7 +384,7 @@ def _learn(
     for _ in range(MOST_ROUNDS):
         if not any(c.holds for c in left.values()):
             return
-        _, ends, known = _tried(w, carried, head, body, trip)
+        _, ends, known = _tried(w, any_)
         if not _kept(w, left, ends, known):
             return
     for c in left.values():
@@ -480,15 +458,13 @@ def _kept(w: WalkState, left: dict[Key, Carried], ends: dict[Key, Value], known:
     return dropped
 
 
-def _tried(
-    w: WalkState, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], trip: Poly
-) -> tuple[dict[Key, Poly], dict[Key, Value], list[Cond]]:
+def _tried(w: WalkState, any_: Iteration) -> tuple[dict[Key, Poly], dict[Key, Value], list[Cond]]:
     """One walk that records nothing: the variables at its start and at its end, and what is known at its end."""
     before, mark = dict(w.vars), len(w.path)
     w.dry += 1
-    free = _set(w, carried, trip)
-    head()
-    runs = body()
+    free = _set(w, any_.carried, any_.loop.trip)
+    any_.head()
+    runs = any_.body()
     ends, known = dict(w.vars), [*w.out.facts, *w.path, *runs]
     w.dry -= 1
     w.vars = before

@@ -7,14 +7,17 @@ Invariant: what is recorded covers every launch: a path holds wherever the acces
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, Terms, number
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Extent, Kind
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import Element, Level, Place, Privilege, Scalar, Space
+from snap._compiler.walk.ways import inside
 from snap.diag.span import Span
 
 Deps = frozenset[int]
@@ -243,30 +246,50 @@ class GivenMemory:
 
 
 @dataclass(slots=True, eq=False)
+class Called:
+    """One call.  given: what its arguments are, by name; deps: the arithmetic in them.  by, id: who calls it; unit
+    tells the unit that does from others of the same block.  now: what arrays hold, when it returns.
+    """
+
+    function: ir.Function
+    contract: Contract
+    frame: tuple[int, ...]
+    given: dict[str, Any]
+    deps: Deps
+    memory: GivenMemory
+    by: Privilege
+    unit: Poly
+    id: Poly | None
+    number: int
+    depth: int
+    now: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def promises(self) -> bool:
+        return bool(self.contract.ensures or self.contract.pairs or self.contract.calls)
+
+    def trusts(self, span: Span) -> bool:
+        return any(inside(span, scope) for scope, _ in self.function.trusted)
+
+
+@dataclass(slots=True, eq=False)
 class Pact:
     """A call of a function whose contract speaks of two threads, as one thread has it: where it returns, or behind it.
 
     names    what conditions can name: numbers, conditions, arrays of them (where.py)
     index    all polynomials in them
     fresh    of the atoms, those of which nothing is known but what the contract says; none where it returns
-    unit     tells the unit that called it from others of the same block
     count    how many atoms there were
     """
 
-    contract: Contract
-    function: str
-    memory: GivenMemory
+    called: Called
     names: dict[str, object]
     index: tuple[Poly, ...]
     fresh: frozenset[Atom]
-    by: Privilege
-    unit: Poly
     path: tuple[Cond, ...]
-    depth: int
     count: int
     span: Span
     trusted: bool = False
-    number: int = 0
 
 
 @dataclass(slots=True)

@@ -11,44 +11,28 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from snap._compiler.analysis.evaluate import IntegerDomain
 from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, equal, negated
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import TRUE, Cond, Poly, at_least, atoms_of, both, equal, negated, number
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Effect
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import most_blocks
 from snap._compiler.ir.synced import AnyFunction, PointKind
 from snap._compiler.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import bodies
-from snap._compiler.walk import loads
-from snap._compiler.walk.sites import (
-    NEVER,
-    NONE,
-    Arithmetic,
-    BranchTest,
-    Deps,
-    Entry,
-    GivenMemory,
-    GroupMeeting,
-    Inside,
-    Local,
-    Loop,
-    Root,
-    Site,
-    UnitPosition,
-    Walked,
-    WalkedStatement,
-    When,
-)
-from snap._compiler.walk.trusting import inside, scopes
-from snap._compiler.walk.ways import escapes
+from snap._compiler.walk import sites
+from snap._compiler.walk.sites import NEVER, NONE, Called, Deps, Entry, Loop, Root, Site, UnitPosition, Walked, When
+from snap._compiler.walk.ways import escapes, scopes
 from snap.diag.span import Span
+from snap.record import record
 
 # A call, and a variable, object or handle of its function; of an element of an array, the array's number and its own.
 Key = tuple[tuple[int, ...], int | tuple[int, int]]
@@ -121,36 +105,12 @@ class Activation:
     out: list[WayOut] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class Called:
-    """One call.  given: what its arguments are, by name; deps: the arithmetic in them.  unit, by, id: who calls it.
-    now: what arrays hold, when it returns.
-    """
-
-    function: ir.Function
-    contract: Contract
-    frame: tuple[int, ...]
-    given: dict[str, Any]
-    deps: Deps
-    memory: GivenMemory
-    by: Privilege
-    unit: Poly
-    id: Poly | None
-    number: int
-    depth: int
-    now: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def promises(self) -> bool:
-        return bool(self.contract.ensures or self.contract.pairs or self.contract.calls)
-
-    def trusts(self, span: Span) -> bool:
-        return any(inside(span, scope) for scope, _ in self.function.trusted)
-
-
-def _unshared(p: Poly, by: Privilege) -> bool:
-    """Tell whether a polynomial is made of values that differ in a unit, as far as their names tell."""
-    return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
+def _renamed(found: Walked, term: Poly, name: Poly) -> None:
+    """The same number by another name."""
+    for mono, k in term.terms.items():
+        for known in (found.loads, found.given) if k == 1 and len(mono) == 1 and len(term.terms) == 1 else ():
+            if mono[0] in known:
+                known.update((atom, known[mono[0]]) for atom in name.atoms)
 
 
 def agreed(of: Iterable[Poly]) -> Privilege:
@@ -162,13 +122,24 @@ def agreed(of: Iterable[Poly]) -> Privilege:
     return per
 
 
-class WalkState:
-    """whole: by name, what a parameter or a length is known to be a multiple of.  same: by name, the earlier parameter
-    that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.  most:
-    how many blocks there may be.
+@record
+class LaunchFacts:
+    """State what is known of a launch.  whole: by name, what a parameter or a length is a multiple of.  same: by name,
+    the earlier parameter that a parameter is equal to.  ranges: by name, between which numbers a parameter is.  most:
+    how many blocks there may be; None: as many as the kernel allows.
     """
 
-    rules: Mapping[type, Callable[[Any, Any], None]]  # of statements, by their class
+    whole: Mapping[str, int] = MappingProxyType({})
+    same: Mapping[str, str] = MappingProxyType({})
+    ranges: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    most: int | None = None
+
+
+NOTHING = LaunchFacts()
+
+
+class WalkState:
+    rules: Mapping[type, Callable[[Any, Any], object]]  # of statements, by their class
     numbers: IntegerDomain[Value]  # in which expressions are evaluated
     at: UnitPosition
     blocks: Poly
@@ -176,18 +147,10 @@ class WalkState:
     cluster: Poly | None
     thread: Poly
 
-    def __init__(
-        self,
-        function: AnyFunction,
-        ladder: Ladder,
-        whole: dict[str, int] | None = None,
-        same: dict[str, str] | None = None,
-        ranges: dict[str, tuple[int, int]] | None = None,
-        most: int | None = None,
-    ):
-        self.most = most_blocks(function) if most is None else most
+    def __init__(self, function: AnyFunction, ladder: Ladder, told: LaunchFacts):
+        self.most = most_blocks(function) if told.most is None else told.most
         self.function, self.ladder, self.terms = function, ladder, ladder.terms
-        self.whole, self.same, self.ranges = dict(whole or {}), same or {}, ranges or {}
+        self.whole, self.same, self.ranges = dict(told.whole), told.same, told.ranges
         for name, of in self.same.items():  # a multiple of what either is known to be one of
             self.whole[of] = math.lcm(self.whole.get(of, 1), self.whole.get(name, 1))
         self.out = Walked(self.terms)
@@ -260,16 +223,17 @@ class WalkState:
         """Name what threads of a unit store, which the checker has shown to be one value: where the term is made of
         values that cannot be compared, it gets a name that they share.
         """
-        if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
+        atoms = atoms_of([], [v.term]) if isinstance(v.term, Poly) and by != THREAD1 else ()
+        if isinstance(v.term, Poly) and any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms):
             low, high = v.term.span()
             term, v = v.term, Value(self.terms.base(kinds.ANY, low, high, by, self.depth, name), v.deps)
             assert isinstance(v.term, Poly)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 self.define(equal(v.term, term))
-            loads.renamed(self.out, term, v.term)
+            _renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
             atom = self.terms.base(kinds.ANY, 0, 1, by, self.depth, name)
-            if v.term[0] not in (logic.TRUE, logic.FALSE):
+            if v.term not in (TRUE, FALSE):
                 c = v.term
                 self.define((logic.OR, both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
@@ -312,18 +276,18 @@ class WalkState:
     def test(self, cond: Cond, span: Span) -> None:
         """Record that threads go on by this condition."""
         if not self.dry:
-            self.out.tests.append(BranchTest(cond, tuple(self.path), span, self.when()))
+            self.out.tests.append(sites.BranchTest(cond, tuple(self.path), span, self.when()))
 
     def meet(self, kind: PointKind, participants: Privilege, span: Span) -> None:
         if not self.dry:
-            self.out.meetings.append(GroupMeeting(kind, participants, tuple(self.path), span, self.when()))
+            self.out.meetings.append(sites.GroupMeeting(kind, participants, tuple(self.path), span, self.when()))
 
     def touch(self, var: ir.Var, writes: bool, span: Any, part: int | None = None) -> None:
         """A variable is read or written."""
         key = self.frame, var.uid
         life = self.bare.get(key)
         if life is not None and not self.dry:
-            self.out.locals.append(Local(var, key, writes, part, tuple(self.path), span, self.when(), life))
+            self.out.locals.append(sites.Local(var, key, writes, part, tuple(self.path), span, self.when(), life))
 
     def read(self, var: ir.Var) -> Value:
         found = self.vars.get((self.frame, var.uid))
@@ -333,7 +297,7 @@ class WalkState:
 
     def arithmetic(self, x: Poly, t: Scalar, span: Any) -> int:
         """Notes that it must stay in its type; what depends on that says so by the number."""
-        self.out.arithmetic.append(Arithmetic(x, t, tuple(self.path), span, self.vouched))
+        self.out.arithmetic.append(sites.Arithmetic(x, t, tuple(self.path), span, self.vouched))
         return len(self.out.arithmetic) - 1
 
     def inside(self, v: Value, size: int, span: Any, name: str) -> None:
@@ -343,12 +307,12 @@ class WalkState:
         index = v.term if isinstance(v.term, Poly) else self.any_index()
         low, high = self.terms.span(index)
         if low < 0 or high >= size:
-            self.out.insides.append(Inside(index, size, tuple(self.path), span, name, vouched=self.vouched))
+            self.out.insides.append(sites.Inside(index, size, tuple(self.path), span, name, vouched=self.vouched))
 
     def exact(self, x: Poly, n: int, span: Any) -> None:
         """A view of a part begins at a whole element."""
         if not self.dry and any(k % n for k in x.terms.values()):
-            self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
+            self.out.insides.append(sites.Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
 
     def any_index(self) -> Poly:
         return self.terms.base(kinds.ANY, -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
@@ -396,7 +360,7 @@ class WalkState:
             return self.blocks
         return self.terms.floor(self.blocks, self.function.place.known(Level.BLOCK))
 
-    def access(self, e: Effect, span: Any, more: Iterable[Value] = (), **options: Any) -> Site | None:
+    def access(self, e: Effect, more: Iterable[Value] = (), **options: Any) -> Site | None:
         access = e.access
         assert access is not None
         indices = [self.value(i) for i in access.index]
@@ -438,9 +402,7 @@ class WalkState:
         """Return the extents of a view, which ends with its memory where a launch decides how large that is."""
         assert view.shape is not None
         first, *rest = self.shape(view.shape)
-        size = number(view.elem.bytes)
-        for n in rest:
-            size = size * n
+        size = math.prod(rest, start=number(view.elem.bytes))
         if root.obj.extent is not None and size.value:
             first = self.terms.floor(root.bytes, size.value)
         return first, *rest
@@ -461,7 +423,7 @@ class WalkState:
     def statement(self, s: ir.Stmt) -> None:
         check()
         if not self.dry:
-            self.out.work.append(WalkedStatement(s, tuple(self.path), self.when()))
+            self.out.work.append(sites.WalkedStatement(s, tuple(self.path), self.when()))
         self.rules.get(type(s), self.rules[ir.Act])(self, s)
         if isinstance(s, (ir.Return, ir.Break, ir.Continue)):
             self.unsure = True

@@ -10,28 +10,16 @@ from __future__ import annotations
 from snap._compiler.analysis import evaluate
 from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules
 from snap._compiler.analysis.exact import kinds
-from snap._compiler.analysis.exact.bits import bitand
-from snap._compiler.analysis.exact.substitutions import undivided
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Cond,
-    Poly,
-    at_least,
-    atoms_of,
-    below,
-    both,
-    either,
-    equal,
-    negated,
-    number,
-)
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.renaming import undivided
+from snap._compiler.analysis.exact.terms import Poly, bitand, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Kind
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import children
-from snap._compiler.walk import arrays, cells, joins
+from snap._compiler.walk import arrays, assign, cells
 from snap._compiler.walk.sites import NONE
 from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, agreed, is_int, of_integers
 
@@ -202,7 +190,7 @@ class Exact(IntegerDomain[Value]):
             a = self.of(e.then)
         with self.w.given(Value(negated(cond), c.deps)):
             b = self.of(e.other)
-        found = joins.chosen(self.w, cond, a, b)
+        found = assign.chosen(self.w, cond, a, b)
         return _loose(self.w, e.type, c, a, b) if found.term is None else Value(found.term, found.deps | c.deps)
 
     def function(self, e: ir.Math, args: list[Value]) -> Value:
@@ -352,7 +340,7 @@ def _lookup(e: ir.Lookup, d: Exact) -> Value:
 
 def _load(e: ir.Load, d: Exact) -> Value:
     w = d.w
-    site = w.access(Effect(Kind.READ, e.access), e.span)
+    site = w.access(Effect(Kind.READ, e.access))
     known = cells.read(w, site, e.type)
     if known is not None:
         return known

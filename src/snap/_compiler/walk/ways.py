@@ -1,7 +1,9 @@
-"""Ways out of a body, for the walk over a kernel (evaluate.py).
+"""Ways out of a body, and the scopes of `with trust("why"):`, for the walk over a kernel (evaluate.py).
 
-Input: statements of the typed IR.  Output: whether a thread leaves in them; the body of a loop without `continue`.
-Invariant: where `leaves` says so, no thread comes out of the end; `straight` means the same as what it was given.
+Input: statements of the typed IR; a kernel, a place.  Output: whether a thread leaves in them; the body of a loop
+without `continue`; the kernel's scopes, and the reason of the innermost one around the place.  Invariant: where
+`leaves` says so, no thread comes out of the end; `straight` means the same as what it was given.  Non-goals: what trust
+does to a verdict (prove/__init__.py).
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.walk import bodies, ways_out
+from snap._compiler.ir.synced import AnyFunction
+from snap._compiler.ir.walk import bodies, callees, ways_out
+from snap.diag.span import Span
 
 
 def leaves(body: ir.Body) -> bool:
@@ -52,3 +56,26 @@ def straight(body: ir.Body) -> ir.Body:
             if leaves(s.other):
                 return (*body[:k], replace(s, then=straight((*s.then, *rest)), other=straight(s.other)))
     return body
+
+
+# ---- scopes of trust ------------------------------------------------------------------------------------------------
+
+
+Scopes = list[tuple[Span, str]]
+
+
+def scopes(kernel: AnyFunction) -> Scopes:
+    """Return those of a kernel and all that it calls, each with its reason.  A synchronized program has none."""
+    typed = (function for function in callees(kernel) if isinstance(function, ir.Function))
+    return [scope for function in typed for scope in function.trusted]
+
+
+def around(place: Span, known: Scopes) -> str:
+    """The reason of the innermost scope around it; '' where there is none."""
+    found = [(span, why) for span, why in known if inside(place, span)]
+    return max(found, key=lambda scope: (scope[0].line, scope[0].column))[1] if found else ""
+
+
+def inside(place: Span, scope: Span) -> bool:
+    start, end = (scope.line, scope.column), (scope.end_line, scope.end_column)
+    return place.filename == scope.filename and start <= (place.line, place.column) < end

@@ -14,22 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Atom,
-    Cond,
-    Poly,
-    Terms,
-    at_least,
-    atoms_of,
-    below,
-    both,
-    either,
-    equal,
-    negated,
-    number,
-)
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, each
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.frontend.printer import expression
 from snap._compiler.walk.values import compared
 
@@ -291,14 +278,10 @@ def conditions(body: Any) -> tuple[Any, ...]:
     return body.items if type(body).__name__ == "Sequence" else (body,)
 
 
-def _each(facts: list[Cond]) -> list[Cond]:
-    return [inner for one in facts for inner in (one[1:] if one[0] == logic.AND else (one,))]
-
-
 def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
     """Return by name what a number is a multiple of: `n % 8 == 0`."""
     found: dict[str, int] = {}
-    for c in _each(facts):
+    for c in each(facts):
         for name, x in names.items():
             for atom in c[1].atoms if c[0] == logic.EQ else ():
                 if atom.kind is kinds.FLOOR and atom.parts[0] == x and c[1] in (x - _times(atom), _times(atom) - x):
@@ -314,7 +297,7 @@ def equalities(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, str]:
         if not name.startswith(("len(", "grid[")) and name != "blocks"
     }
     found: dict[str, str] = {}
-    for c in _each(facts):
+    for c in each(facts):
         if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1]:
             one, other = (given.get(Poly({mono: 1})) for mono in c[1].terms)
             if one is not None and other is not None:
@@ -331,7 +314,7 @@ def _times(floor: Atom) -> Poly:
 
 def solved(facts: list[Cond], atom: Atom) -> Poly | None:
     """Return what an equation says that a number is: `128 * blocks == M * N`."""
-    for c in _each(facts):
+    for c in each(facts):
         k = c[1].terms.get((atom,)) if c[0] == logic.EQ else None
         if k and all(n % k == 0 for n in c[1].terms.values()):
             rest = Poly({mono: -n // k for mono, n in c[1].terms.items() if mono != (atom,)})
@@ -344,7 +327,7 @@ def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
     """A number that is a multiple of another one, that one, and their quotient: `heads % groups == 0`.  Neither is
     negative, and the divisor is positive, by their ranges.
     """
-    for c in _each(facts):
+    for c in each(facts):
         for atom in c[1].atoms if c[0] == logic.EQ else ():
             if atom.kind is kinds.DIV and atom.parts[0].span()[0] >= 0 and atom.parts[1].span()[0] >= 1:
                 x, y = atom.parts
@@ -361,7 +344,7 @@ def refine(facts: list[Cond]) -> None:
     `1 <= N <= stride` follows that a stride is positive.
     """
     known = [
-        p for c in _each(facts) for p in ((c[1],) if c[0] == logic.GE else (c[1], -c[1]) if c[0] == logic.EQ else ())
+        p for c in each(facts) for p in ((c[1],) if c[0] == logic.GE else (c[1], -c[1]) if c[0] == logic.EQ else ())
     ]
     for _ in range(ROUNDS):
         for p in known:

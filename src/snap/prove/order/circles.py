@@ -1,6 +1,6 @@
 """Circles of waits: no thread waits for what can only come after.
 
-Input: who arrives at mbarriers, and what each has waited for by then (`order/events.py`).  Output: the kinds of
+Input: who arrives at mbarriers, and what each has waited for by then (`order/mbarriers.py`).  Output: the kinds of
 arrivals that may wait, by way of others, for themselves.  Invariant: where none is named, every thread that can be
 held up is held up by what comes without it.  Non-goals: whether as many arrive as are waited for (`order/rules.py`).
 
@@ -32,9 +32,9 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.walk import statements
-from snap.prove.order.counts import CounterKey, apart, least, most
-from snap.prove.order.events import NEVER, Event, Events
 from snap.prove.order.kinds import OWED, WAITED
+from snap.prove.order.mbarriers import NEVER, Event, Events
+from snap.prove.order.paces import CounterKey, apart, least, most
 from snap.prove.order.walk import OrderWalk
 
 Steps = dict[tuple, dict[tuple, int]]  # by kind of arrival, those that it waits for: the most by which indices grow

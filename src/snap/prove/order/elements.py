@@ -8,6 +8,8 @@ the same, is not asked.  Non-goals: whether two threads meet in it (`order/sites
 
 from __future__ import annotations
 
+from functools import reduce
+
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
@@ -89,10 +91,7 @@ def _same_for_a_warp(atom: LinearAtom, values: Known) -> bool:
 
 
 def _sum(*terms: tuple[Form, int]) -> Form:
-    found = forms.ZERO
-    for form, k in terms:
-        found = forms.add(found, form, k)
-    return found
+    return reduce(lambda found, term: forms.add(found, *term), terms, forms.ZERO)
 
 
 # ---- the same bytes ----

@@ -1,28 +1,38 @@
 """Order: whether every two accesses that conflict come in the order of the text, for all sizes, by what the
-synchronized program says; and whether every barrier and wait is passed.
+synchronized program says; whether every barrier and wait is passed; and whether everything is over that uses the shared
+memory of a block when the block ends.
 
 Input: a kernel of the synchronized IR, and `where=`, if that is to count.  Output: an `Order`: what is open, why it
 cannot be told, and what rests on other properties.  Invariant: *ordered* is said only if every pair has been shown to
-be apart or ordered on all paths, and nothing can hang; neither `sync/` nor the walk over the typed program
-(evaluate.py) is ever asked.  Non-goals: which barriers are needless.
+be apart or ordered on all paths, and nothing can hang; nothing is said to be over that no thread of the block whose
+memory it is has waited for; neither `sync/` nor the walk over the typed program (evaluate.py) is ever asked.  Nor does
+where.py read `where=` for it: of that only comparisons of sums and products are read here, which is what tells elements
+apart, and where Python says that it holds, each form is not negative.  Non-goals: which barriers are needless; at the
+end, global memory, which outlives the kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap.prove.order.events import Events
-from snap.prove.order.exit import at_the_end, parts_match
-from snap.prove.order.meetings import Stuck
+from snap._compiler.ir.synced import PointKind, SyncHalf
+from snap._compiler.ir.types import Level, Space
+from snap._compiler.ir.walk import statements
+from snap.prove.order.mbarriers import Events
+from snap.prove.order.meetings import Meetings, Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
-from snap.prove.order.preconditions import told
-from snap.prove.order.reading import TooMuch
+from snap.prove.order.point import Tokens
+from snap.prove.order.reach import CLUSTER, COPY, LOAD, PRODUCT, STORE_READ, State
+from snap.prove.order.reading import NEGATED, TooMuch, compared
 from snap.prove.order.rules import Rules
+from snap.prove.order.sites import OrderSite
 from snap.prove.order.walk import OrderWalk
 from snap.prove.task import Task
 
@@ -94,3 +104,132 @@ def _kept_by_launches(walk: OrderWalk, asked: AskedOfLaunches | None) -> list[Fo
             names[name] = known
     names.pop("blocks", None)
     return told(where.body, names)
+
+
+# ---- at the end -----------------------------------------------------------------------------------------------------
+
+
+def at_the_end(walk: OrderWalk, rules: Rules, tokens: Tokens) -> Iterator[Stuck]:
+    threads, barriers = walk.here.threads, walk.mbarriers.barriers
+    together = threads.cluster > 1 and (
+        any(b.everywhere for b in barriers.values()) or any(map(_in_copies, walk.here.functions))
+    )  # then the generated code ends with a barrier of the cluster
+    everyone = (1 << threads.units) - 1
+    seen = frozenset(uid for uid in barriers if rules.all_seen(uid))
+    for (site, _), state in tokens.items():
+        if site.register or site.space is not Space.SHARED:
+            continue
+        after = state.widened(CLUSTER, site.made, everyone) if together else state
+        what = _goes_on(site, after, seen)
+        if what:
+            yield Stuck(site.span, site.name, what)
+    for e in rules.events.loads:
+        if e.barrier.uid not in seen:
+            what = "the block may exit while this is loaded: it is not shown to be waited for"
+            yield Stuck(e.span, e.barrier.name, what)
+
+
+def parts_match(meetings: Meetings) -> None:
+    """Check barriers whose arrival and wait are two statements: both are in the same loops and branches, and as many
+    threads execute them as take part.
+    """
+    for found in meetings.parted.values():
+        s, _, around = next(iter(found.values()))
+        point = s.point
+        if any(other != around for _, _, other in found.values()):
+            meetings.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
+        threads = [0, 0]
+        for one, active, _ in found.values():
+            threads[one.part is SyncHalf.WAIT] |= active
+        if point.kind is PointKind.NAMED and point.threads and point.participants.level is not Level.THREAD:
+            if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
+                meetings.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
+        if 0 in threads:
+            meetings.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
+
+
+def _in_copies(f) -> bool:
+    return any(
+        isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread is ir.Spread.COPIES for s in statements(f.body)
+    )
+
+
+def _goes_on(site: OrderSite, state: State, seen: frozenset[int]) -> str:
+    """Return what is wrong; seen: mbarriers of which some thread has waited for every phase."""
+    if site.line is COPY and state.lands & seen:
+        return ""
+    if site.line in (COPY, STORE_READ, PRODUCT) and site.made & ~state.over.told():
+        return f"the block may exit while this is in flight ({site.line.name})"
+    if site.rank is not None and site.rank != forms.unknown((forms.BLOCK,)) and site.line is not LOAD:
+        if state.over.wide < CLUSTER:
+            return "the block whose memory this is may have exited"
+    return ""
+
+
+# ---- `where=` -------------------------------------------------------------------------------------------------------
+
+
+class _NotRead(Exception):
+    """Something that is not such a sum."""
+
+
+def told(e: tree.Expr, names: Mapping[str, Form | int]) -> list[Form]:
+    match e:
+        case tree.Sequence(items):
+            return [form for one in items for form in told(one, names)]
+        case tree.Logical("and", left, right):
+            return [*told(left, names), *told(right, names)]
+        case tree.Compare(op, left, right):
+            return list(_compared((op,), (left, right), names))
+        case tree.Chain(ops, operands):
+            return list(_compared(ops, operands, names))
+        case _:
+            return []
+
+
+def _compared(ops: tuple[str, ...], operands: tuple[tree.Expr, ...], names: Mapping[str, Form | int]) -> Iterator[Form]:
+    for op, left, right in zip(ops, operands, operands[1:]):
+        try:
+            more = forms.subtract(_number(left, names), _number(right, names))
+        except _NotRead:
+            continue
+        if op in NEGATED:
+            yield from compared(op, more)
+
+
+def _number(e: tree.Expr, names: Mapping[str, Form | int]) -> Form:
+    match e:
+        case tree.Number(int(n)):
+            return forms.number(int(n))
+        case tree.Name(id) if id in names:
+            found = names[id]
+            return forms.number(found) if isinstance(found, int) else found
+        case tree.Unary("-", value):
+            return forms.times(_number(value, names), -1)
+        case tree.Binary(op, left, right):
+            return _combined(op, _number(left, names), _number(right, names))
+        case _:
+            raise _NotRead
+
+
+def _combined(op: str, a: Form, b: Form) -> Form:
+    match op:
+        case "+":
+            return forms.add(a, b)
+        case "-":
+            return forms.subtract(a, b)
+        case "*" if forms.is_number(b):
+            return forms.times(a, b[0])
+        case "*" if forms.is_number(a):
+            return forms.times(b, a[0])
+        case "*":
+            low, high = sorted((a, b), key=forms.placed)
+            return forms.unknown((forms.MUL, low, high))
+        case "**" if forms.is_number(a) and forms.is_number(b) and 0 <= b[0] < 100:
+            return forms.number(a[0] ** b[0])
+        case "//" if forms.is_number(b) and b[0] > 0:
+            return forms.quotient(a, b[0])
+        case "%" if forms.is_number(b) and b[0] > 0:
+            return forms.remainder(a, b[0])
+        case _:
+            raise _NotRead

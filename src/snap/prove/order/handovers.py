@@ -26,10 +26,9 @@ from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Lev
 from snap.prove.order.elements import TouchedElements
 from snap.prove.order.kinds import HANDED, PROXY, START, OpenReason
 from snap.prove.order.pairs import Open, Pairs
-from snap.prove.order.point import WalkPoint
+from snap.prove.order.point import Tokens, WalkPoint
 from snap.prove.order.reach import GRID, Reach, begun
-from snap.prove.order.sites import LoopAges, MeetingThreads, NamedScope, OrderSite
-from snap.prove.order.tokens import Tokens
+from snap.prove.order.sites import LoopAges, MeetingThreads, NamedScope, OrderSite, apart, both
 
 RELEASING = frozenset((MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
 ACQUIRING = frozenset((MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
@@ -204,11 +203,9 @@ class Handovers:
         around = [scope for scope in common if scope.uid in speaker.parts]
         if any(scope.disjoint for scope in common):
             return False
-        blocks = [forms.unknown((forms.SIDE, k, (forms.BLOCK,))) for k in (1, 2)]
-        others = [forms.subtract(forms.subtract(x, y), forms.number(1)) for x, y in (blocks, blocks[::-1])]
         inside = bool(around) and not around[0].privilege.at_least(BLOCK1)
         ages = tuple((loop, 0, False) for loop in dict.fromkeys((*a.loops, *b.loops)))
-        cases = [[]] if inside else [[fact] for fact in others]
+        cases = [[]] if inside else [[fact] for fact in apart(*both((forms.BLOCK,)))]
         return any(self.questions.touch(x, y, ages, GRID1, facts) for x, y in ((a, b), (b, a)) for facts in cases)
 
     def are_columns(self, memory: tuple) -> bool:
@@ -219,13 +216,11 @@ class Handovers:
         """Return whether no thread touches by one what a thread of a higher number touches by the other."""
         if a.foot.index is None or b.foot.index is None:
             return False
-        one, other = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
-        higher = forms.subtract(forms.subtract(other, one), forms.number(1))
+        _, higher = apart(*both((forms.THREAD,)))
         ages = tuple((loop, 0, False) for loop in dict.fromkeys((*a.loops, *b.loops)))
         facts = [higher]
         if self.cluster == 1 and self.here.kernel.place.held(Level.CLUSTER) is not None:  # its only block is number 0
-            numbers = (forms.unknown((forms.SIDE, k, (forms.BLOCK,))) for k in (1, 2))
-            facts += [forms.times(number, -1) for number in numbers]
+            facts += [forms.times(number, -1) for number in both((forms.BLOCK,))]
         return self.questions.touch(a, b, ages, GRID1, facts) is None
 
 

@@ -11,51 +11,33 @@ parts of one question, with any number of iterations between, which is asked ins
 from __future__ import annotations
 
 from math import gcd
-from typing import Protocol
+from typing import Any
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
-from snap._compiler.ir.walk import statements, ways_out
+from snap._compiler.ir.walk import loop_values, statements, ways_out
 from snap.prove.order.kinds import START
 from snap.prove.order.mbarriers import MBarriers
-from snap.prove.order.outline import (
-    added_by,
-    breaks,
-    grown_by,
-    leaves,
-    loop_values,
-    quiet,
-    synchronizes,
-    trips_of,
-    within,
-)
+from snap.prove.order.outline import added_by, breaks, grown_by, leaves, quiet, synchronizes, trips_of, within
 from snap.prove.order.paces import End, Paces
-from snap.prove.order.point import WalkPoint
+from snap.prove.order.point import Tokens, WalkPoint, aged, by_site, inexact, left, met
 from snap.prove.order.reading import VariableName
-from snap.prove.order.tokens import Tokens, aged, by_site, inexact, left, met, with_age
 
 MOST_PASSES = 10  # over the body of a loop
 RUN_OUT = 16  # iterations of a loop with synchronization, at most, that are walked one by one
 LoopStatement = ir.For | ir.While
 
 
-class StatementWalk(Protocol):
-    """Walk statements: the walk itself implements this."""
-
-    def body(self, body: ir.Body) -> None: ...
-
-    def act(self, s: ir.Stmt) -> None: ...
-
-
 class Loops:
     """breaks, continues: of the loops around, what lies behind at each.  bounds, heads: by loop, what is known of its
     variable, and of counters at the top of an iteration.  rounds: what is known there, and at the end of an iteration.
-    ended: iterations that were walked, each with what was known at its end.
+    ended: iterations that were walked, each with what was known at its end.  steps: the walk itself, for `body` and
+    `act`.
     """
 
-    def __init__(self, here: WalkPoint, paces: Paces, mbarriers: MBarriers, steps: StatementWalk):
+    def __init__(self, here: WalkPoint, paces: Paces, mbarriers: MBarriers, steps: Any):
         self.here, self.values, self.steps = here, here.values, steps
         self.paces, self.mbarriers = paces, mbarriers
         self.breaks: list[list[Tokens]] = []
@@ -95,7 +77,7 @@ class Loops:
         self.breaks.append([])
         exits: list[Tokens] = [entry] if isinstance(s, ir.For) and not entered else []
         still = self.quiet(s)
-        tokens = {(site, with_age(ages, (START, loop), 0, not still)): st for (site, ages), st in entry.items()}
+        tokens = {(site, (*ages, ((START, loop), 0, not still))): st for (site, ages), st in entry.items()}
         last: dict | None = None
         outer, here.loops = here.loops, (*here.loops, loop)
         values.loops.append(loop)
@@ -117,7 +99,7 @@ class Loops:
             ends += [] if here.tokens is None else [here.tokens]
             if not ends:
                 break
-            tokens = met({(site, aged(ages, site, loop)): st for (site, ages), st in e.items()} for e in ends)
+            tokens = met({(site, aged(ages, loop)): st for (site, ages), st in e.items()} for e in ends)
             if isinstance(s, ir.For):
                 exits.append(tokens)
             if final:

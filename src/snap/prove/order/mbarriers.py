@@ -19,12 +19,18 @@ those knew who arrived for it, or before.
 
 Counters of our own go along with the program's variables: how often this thread has arrived (by mbarrier and kind of
 arrival), the last index it has waited for, the bytes that are expected and not yet loaded.  How far each of them is
-from the program's own counters is found out by bounds on differences (`order/counts.py`), which hold in every iteration
+from the program's own counters is found out by bounds on differences (`order/paces.py`), which hold in every iteration
 of a loop because they hold at first and each iteration keeps them.
+
+What is said of an event holds of every thread that does it, in every iteration.  `told[x][y] = d`: who arrives for
+index i of x (or, of an mbarrier, who has waited for it) knows that y has arrived for i + d (of an mbarrier: that the
+phase of that index is complete).  Paths of such steps add up.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -36,19 +42,110 @@ from snap._compiler.ir.effects import multiplied_into
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import I32, Level, Space
 from snap._compiler.ir.walk import statements
-from snap.prove.order.counts import Bounds, CounterKey, apart, least, most
+from snap.diag.span import Span
 from snap.prove.order.elements import TouchedElements
-from snap.prove.order.events import NEVER, Event
-from snap.prove.order.kinds import ARRIVE, ARRIVED, FENCED, LOAD, NEEDED, OVER, OWED, START, WAIT, WAITED, EventKind
+from snap.prove.order.kinds import (
+    ARRIVE,
+    ARRIVED,
+    FENCED,
+    LOAD,
+    NEEDED,
+    OVER,
+    OWED,
+    PHASE,
+    START,
+    WAIT,
+    WAITED,
+    EventKind,
+)
 from snap.prove.order.meetings import Meetings
 from snap.prove.order.outline import bits, counters, in_order, never_waited
-from snap.prove.order.paces import End, Paces
+from snap.prove.order.paces import Bounds, CounterKey, End, Paces, apart, least, most
 from snap.prove.order.point import WalkPoint
-from snap.prove.order.reach import State, begun
+from snap.prove.order.reach import COPY, PASSED, State, begun
 from snap.prove.order.sites import LoopAges, OrderSite
-from snap.prove.order.timelines import COPY, PASSED
 from snap.prove.order.turns import TurnBarrier, turns
 from snap.record import replace
+
+NEVER = 1 << 20
+PhaseCounts = dict[tuple, dict[tuple, int]]
+
+
+@dataclass
+class Event:
+    """An arrival, a load or a wait.  index: its form; knows, needs: by mbarrier, what the thread has waited for, less
+    the index: at least, and at most; units: how many arrive at once; tops: of each loop around, counters that only
+    grow, as they were at the top of the iteration.
+    """
+
+    key: tuple
+    kind: EventKind
+    barrier: synced.MBarrier
+    index: Form | None
+    cls: tuple
+    units: int
+    knows: dict[int, int]
+    needs: dict[int, int]
+    facts: tuple
+    span: Span
+    in_turn: bool
+    in_role: bool
+    counters: dict[CounterKey, Form] = field(default_factory=dict)
+    tops: dict[tuple, dict[CounterKey, Form]] = field(default_factory=dict)
+
+
+class Events:
+    """arrivals: by kind; of: by mbarrier, the kinds of arrivals at it; told, before: as above, `before` of what has
+    happened, whether or not who knows of it sees its memory: an arrival that copies make comes after what its thread
+    did, and says nothing of that.  unheard: mbarriers whose phases tell nothing; alone: whether the block is its
+    cluster.
+    """
+
+    def __init__(self, found: list[Event], barriers: dict[int, synced.MBarrier], unheard: set[int], alone: bool):
+        self.barriers, self.unheard, self.alone = barriers, unheard, alone
+        self.arrivals: dict[tuple, list[Event]] = {}
+        for e in found:
+            if e.kind is ARRIVE:
+                self.arrivals.setdefault(e.cls, []).append(e)
+        self.loads = [e for e in found if e.kind is LOAD]
+        self.waits = [e for e in found if e.kind is WAIT]
+        self.of = {uid: [c for c in self.arrivals if c[1] == uid] for uid in barriers}
+        self.told = self.closed(False)
+        self.before = self.closed(True)
+
+    def closed(self, in_time: bool) -> PhaseCounts:
+        """Return all paths of steps; in_time: `before`."""
+        told: PhaseCounts = {}
+        for uid, classes in self.of.items():
+            heard = () if uid in self.unheard else classes
+            told[PHASE, uid] = {(PHASE, uid): 0, **dict.fromkeys(heard, 0)}
+        for cls, found in self.arrivals.items():
+            told[cls] = {cls: -1} if found[0].units == 1 and self.alone else {}
+            if cls[3] and not in_time:
+                continue
+            for uid in self.barriers:
+                d = min(e.knows[uid] for e in found)
+                if abs(d) < NEVER:
+                    told[cls][PHASE, uid] = d
+        for k in told:
+            for i in told:
+                if k in told[i]:
+                    for j, d in told[k].items():
+                        if told[i].get(j, -NEVER) < told[i][k] + d:
+                            told[i][j] = told[i][k] + d
+        return told
+
+    def at(self, uid: int) -> list[Event]:
+        """Return the arrivals at an mbarrier."""
+        return [e for c in self.of[uid] for e in self.arrivals[c]]
+
+    def waits_for(self, uid: int) -> list[Event]:
+        return [e for e in self.waits if e.barrier.uid == uid]
+
+    def knows(self, e: Event, of: tuple) -> int:
+        """Return how far behind its index is what the thread knows of this."""
+        return max((d + self.before[PHASE, uid].get(of, -NEVER) for uid, d in e.knows.items()), default=-NEVER)
+
 
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
 NOWHERE = TouchedElements(I32, None, None)
@@ -205,10 +302,9 @@ class MBarriers:
         if here.dry or not here.born or here.tokens is None:
             return
         site = OrderSite(
-            key=here.key(s.number, WAIT), name=b.name, span=s.span, statement=s,
-            writes=False, reads=False, atomic="", line=PASSED, memory=("wait", b.uid), space=Space.GENERIC,
-            foot=NOWHERE, rank=None, scopes=(), loops=here.loops, facts=(), zero=(), counters={}, heads={},
-            made=self.threads.units_of(here.active), threads=here.active, issuer=False, counts=self.paces.at(),
+            key=here.key(s.number, WAIT), name=b.name, span=s.span, statement=s, writes=False, reads=False,
+            line=PASSED, memory=("wait", b.uid), space=Space.GENERIC, foot=NOWHERE, loops=here.loops,
+            made=self.threads.units_of(here.active), threads=here.active, counts=self.paces.at(),
         )  # fmt: skip
         here.tokens[site, ()] = begun(PASSED, self.threads.units, site.made)
 
@@ -316,10 +412,7 @@ def _loaded(uid: int, units: int, site: OrderSite, st: State) -> State:
 
 
 def _bytes(s: ir.BoxCopy) -> int:
-    count = s.tile.access.view.elem.bytes
-    for n in s.tile.shape:
-        count *= n
-    return count
+    return math.prod(s.tile.shape, start=s.tile.access.view.elem.bytes)
 
 
 def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:

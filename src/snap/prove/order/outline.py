@@ -7,7 +7,6 @@ Non-goals: values.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from math import gcd
 
@@ -22,19 +21,9 @@ from snap._compiler.ir.integers import DIVISIONS
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import WARP1, Level, Privilege
-from snap._compiler.ir.walk import bodies, expressions, statements, variables, walk, ways_out
+from snap._compiler.ir.walk import bodies, expressions, loop_values, statements, variables, walk, ways_out
 from snap.prove.order.kinds import TRIPS
 from snap.prove.order.reading import CallFrame
-
-
-def functions(kernel: synced.Function) -> list[synced.Function]:
-    found, todo = {id(kernel): kernel}, [kernel]
-    while todo:
-        for s in statements(todo.pop().body):
-            if isinstance(s, ir.Call) and id(s.function) not in found:
-                found[id(s.function)] = s.function  # type: ignore[assignment]
-                todo.append(s.function)  # type: ignore[arg-type]
-    return list(found.values())
 
 
 def only_grow(functions: list[synced.Function]) -> set[tuple[CallFrame, int]]:
@@ -304,39 +293,16 @@ def breaks(body: ir.Body) -> bool:
     return any(isinstance(x, ir.Break) for x in ways_out(body))
 
 
-def loop_values(s: ir.Stmt) -> range | None:
-    """Return the values of a loop's variable, where its bounds are constants, and few enough for Python to count."""
-    match s:
-        case ir.For(_, ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c))) if c and abs(b - a) < sys.maxsize:
-            return range(a, b, c)
-        case _:
-            return None
-
-
 def grown_by(body: ir.Body, uid: int) -> int | None:
-    """Return by how much these statements change a variable, on every path; None where that depends."""
-    total = 0
-    for s in body:
-        if isinstance(s, ir.Assign) and isinstance(s.target, ir.VarTarget) and s.target.var.uid == uid:
-            by = increment(s, uid)
-        elif not any(v.uid == uid for x in statements((s,)) for v in assigned(x)):
-            by = 0
-        elif isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
-            by = grown_by(s.body, uid)
-        elif isinstance(s, ir.For) and (values := loop_values(s)) is not None and not leaves(s.body):
-            inside = grown_by(s.body, uid)
-            by = None if inside is None else inside * len(values)
-        else:
-            by = None
-        if by is None:
-            return None
-        total += by
-    return total
+    """Return by how much these statements change a variable, on every path to their end; None where that depends."""
+    found = added_by(body, uid, leaving=True)
+    return None if found is None or found[1] else found[0]
 
 
-def added_by(body: ir.Body, uid: int) -> tuple[int, int] | None:
+def added_by(body: ir.Body, uid: int, leaving: bool = False) -> tuple[int, int] | None:
     """Return what these statements add to a variable: a number, and of which number some multiple more, depending on
     the way through them; None where they do anything else with it, or may be left.  `if c: i += 4` adds 0, or 4 more.
+    leaving: what those who leave them have added is not asked.
     """
     total = more = 0
     for s in body:
@@ -346,16 +312,16 @@ def added_by(body: ir.Body, uid: int) -> tuple[int, int] | None:
         elif not any(v.uid == uid for x in statements((s,)) for v in assigned(x)):
             found = 0, 0
         elif isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
-            found = added_by(s.body, uid)
+            found = added_by(s.body, uid, leaving)
         elif isinstance(s, ir.If):
-            ways = added_by(s.then, uid), added_by(s.other, uid)
+            ways = added_by(s.then, uid, leaving), added_by(s.other, uid, leaving)
             found = None if None in ways else (ways[1][0], gcd(ways[0][1], ways[1][1], ways[0][0] - ways[1][0]))  # type: ignore[index]
         elif isinstance(s, ir.For) and (inside := added_by(s.body, uid)) is not None:
             values = loop_values(s)
             found = (0, gcd(*inside)) if values is None else (inside[0] * len(values), inside[1])
         else:
             found = None
-        if found is None or leaves((s,)):
+        if found is None or leaves((s,)) and not leaving:
             return None
         total, more = total + found[0], gcd(more, found[1])
     return total, more

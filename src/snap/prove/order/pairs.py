@@ -1,30 +1,107 @@
 """Accesses, each compared with those that lie behind it: which pairs does nothing order?
 
-Input: effects of statements, as the walk comes to them.  Output: sites, and pairs that nothing orders (`Open`); where
-the kernel has mbarriers, pairs that their phases may order are kept for the end (`left`, `order/phases.py`).
-Invariant: of every two accesses that conflict, each pair of paths is asked about.  Non-goals: who knows of an access
+Input: effects of statements, as the walk comes to them; parameters, declarations, partitions and calls, by which names
+mean memory.  Output: sites, and pairs that nothing orders (`Open`); where the kernel has mbarriers, pairs that their
+phases may order are kept for the end (`left`, `order/phases.py`).  Invariant: of every two accesses that conflict, each
+pair of paths is asked about; one array has one key, whatever it is called.  Non-goals: who knows of an access
 (`order/reach.py`), and whether two can meet (`order/sites.py`).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.effects import Effect, Kind, multiplied_into
+from snap._compiler.ir.effects import Effect, Extent, Kind, multiplied_into
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.types import THREAD1, Array, Space
-from snap._compiler.ir.walk import expressions, statements
-from snap.prove.order.elements import TouchedElements
+from snap._compiler.ir.types import GRID1, THREAD1, Array, Space
+from snap._compiler.ir.walk import bytes_of, expressions, statements
+from snap.prove.order.elements import TouchedElements, in_box, in_fragment, in_rows
 from snap.prove.order.kinds import BOX, ORDER, PROXY, REGISTERS, OpenReason
 from snap.prove.order.mbarriers import MBarriers
-from snap.prove.order.memories import Memories, OrderMemory
 from snap.prove.order.point import WalkPoint
-from snap.prove.order.reach import Reach, State, begun
-from snap.prove.order.sites import LoopAges, MeetingThreads, OrderSite, Questions
-from snap.prove.order.timelines import THREAD, timeline
-from snap.record import record
+from snap.prove.order.reach import THREAD, Reach, State, begun, timeline
+from snap.prove.order.reading import CallFrame
+from snap.prove.order.sites import LoopAges, MeetingThreads, NamedScope, OrderSite, Questions
+from snap.record import record, replace
+
+
+@record
+class OrderMemory:
+    """Say what an object is in the whole kernel: the array itself, or a stretch of the block's shared memory."""
+
+    key: tuple
+    space: Space
+    const: bool
+    spread: str
+
+
+class Memories:
+    """scopes: by name, those that it came through, lowest first; arrays: of local arrays, whose they are; frames: where
+    the shared memory of each call begins.
+    """
+
+    def __init__(self, here: WalkPoint):
+        self.here = here
+        self.objects: dict[tuple[CallFrame, int], OrderMemory] = {}
+        self.scopes: dict[tuple[CallFrame, int], tuple[NamedScope, ...]] = {}
+        self.arrays: dict[tuple[CallFrame, int], tuple[CallFrame, int]] = {}
+        self.frames: dict[CallFrame, int] = {(): 0}
+        for p in here.kernel.params:
+            if isinstance(p, ir.MemParam):
+                obj, handle = p.handle.obj, p.handle
+                self.objects[(), obj.uid] = OrderMemory((Space.GLOBAL, obj.uid), Space.GLOBAL, obj.const, "")
+                self.scopes[(), handle.uid] = (NamedScope(((), handle.uid), (), GRID1, (), False, ""),)
+
+    def of(self, obj: ir.MemObject) -> OrderMemory:
+        return self.objects[self.here.frame, obj.uid]
+
+    def array(self, var: ir.Var) -> tuple[CallFrame, int]:
+        return self.arrays.get((self.here.frame, var.uid), (self.here.frame, var.uid))
+
+    def declare_shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
+        frame, offset = self.here.frame, obj.offset + self.frames[self.here.frame]
+        key = (Space.SHARED, offset, bytes_of(obj), obj.uid)
+        self.objects[frame, obj.uid] = OrderMemory(key, Space.SHARED, False, obj.spread)
+        self.scopes[frame, handle.uid] = (NamedScope((frame, handle.uid), (), obj.privilege, (), False, ""),)
+
+    def opened(self, s: ir.Partition | ir.Claim) -> None:
+        """Enter the scope of a name."""
+        here, key = self.here, (self.here.frame, s.handle.uid)
+        own = NamedScope(key, here.values.context, s.handle.privilege, here.loops, s.handle.disjoint, s.handle.name)
+        self.scopes[key] = (own, *self.scopes[here.frame, s.base.uid])
+
+    def passed(self, s: ir.Call, inner: CallFrame) -> None:
+        """Give memory and local arrays the names that they have in a function."""
+        frame = self.here.frame
+        self.frames[inner] = self.frames[frame] + s.smem_offset
+        for p, given, handle in zip(s.function.params, s.args, s.handles):
+            a: Any = given
+            match p:
+                case ir.MemParam(param) if handle is not None:
+                    self.objects[inner, param.obj.uid] = self.objects[frame, a.obj.uid]
+                    self.scopes[inner, param.uid] = self.scopes[frame, handle.uid]
+                case ir.RefParam(var):
+                    self.arrays[inner, var.uid] = self.array(a.var)
+
+    def elements(self, a: ir.MemAccess, effect: Effect, where: tuple) -> TouchedElements:
+        here = self.here
+        index: Any = tuple(here.form(i) for i in a.index)
+        shape = None if a.view.shape is None else tuple(here.form(n) for n in a.view.shape)
+        inside: list[Form] = []
+        match effect.extent:
+            case Extent.BOX:
+                index, inside = in_box(index, effect.box or (), where, here.values)
+            case Extent.FRAGMENT:
+                index, inside = in_fragment(index, effect.box or (), where, here.values)
+            case Extent.ROWS:
+                index, inside = in_rows(index, shape, a.view.elem, where, here.values)
+            case Extent.ANYWHERE:
+                index = None
+        return TouchedElements(a.view.elem, shape, index, tuple(inside))
 
 
 @record
@@ -91,7 +168,6 @@ class Pairs:
         here, key = self.here, self.here.key(s.number, k)
         if key in self.sites and not here.born:
             return self.sites[key]
-        box = isinstance(s, ir.BoxCopy)
         every = isinstance(s, ir.BoxCopy) and s.shared_out
         threads, zero = here.active, []  # type: tuple[int, list[Form]]
         if isinstance(s, ir.BoxCopy):
@@ -113,7 +189,7 @@ class Pairs:
             loops=here.loops, role=here.role, around=here.around,
             facts=(*here.values.facts, *self.implied(foot), *self.whom(threads)), zero=tuple(zero),
             counters=here.grown(), heads={loop: here.tops[loop] for loop in here.loops}, counts=counts, loaded=loaded,
-            made=self.threads.units_of(threads), threads=threads, issuer=box,
+            made=self.threads.units_of(threads), threads=threads,
         )  # fmt: skip
         return made
 
@@ -181,17 +257,15 @@ class Pairs:
         here, key = self.here, self.here.key(s.number, k)
         product = effect.engine is Engine.PRODUCTS
         if isinstance(s, synced.FencedWgmma) and product:
-            here.change(lambda site, st: st.registers_fenced() if site.register else st)
+            here.change(lambda site, st: replace(st, touched=False) if site.register else st)
         site = self.sites.get(key)
         if site is None or here.born:
             site = self.sites[key] = OrderSite(
                 key=key, name=var.name, span=s.span, statement=s, register=True, box=effect.box,
-                writes=effect.kind.writes, reads=effect.kind.reads, atomic="",
-                line=timeline(effect, False) if product else THREAD,
+                writes=effect.kind.writes, reads=effect.kind.reads, line=timeline(effect, False) if product else THREAD,
                 memory=(Space.GENERIC, self.memories.array(var)), space=Space.GENERIC,
-                foot=TouchedElements(array.elem, None, None), rank=None, scopes=(), loops=here.loops,
-                facts=(), zero=(), counters={}, heads={},
-                made=self.threads.units_of(here.active), threads=here.active, issuer=False,
+                foot=TouchedElements(array.elem, None, None), loops=here.loops,
+                made=self.threads.units_of(here.active), threads=here.active,
             )  # fmt: skip
         for (a, ages), state in (here.tokens or {}).items():
             if a.register and a.memory == site.memory and (a.made & site.made):

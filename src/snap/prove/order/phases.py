@@ -14,8 +14,8 @@ from itertools import product
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir.types import Space
-from snap.prove.order.events import NEVER, Events
 from snap.prove.order.kinds import FENCED, ORDER, OVER, PHASE, START, WAITED
+from snap.prove.order.mbarriers import NEVER, Events
 from snap.prove.order.pairs import Open
 from snap.prove.order.reach import Reach, State
 from snap.prove.order.sites import Besides, MeetingThreads, OrderSite

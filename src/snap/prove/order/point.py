@@ -1,13 +1,16 @@
 """Hold where the walk is: which threads are here, what variables are, and which accesses came before.
 
 Input: a kernel of the synchronized IR.  Output: a `WalkPoint`, which `order/walk.py` moves through the program, and
-which every other part of the walk reads.  Invariant: it describes the statement that is being looked at; `tokens` is
-None where no thread goes on.  Non-goals: what statements do (`order/walk.py` names the part for each).
+which every other part of the walk reads; sets of threads, and of units that no barrier divides, as integers with a bit
+for each.  Invariant: it describes the statement that is being looked at; `tokens` is None where no thread goes on; a
+barrier, an arrival and a case of the kernel take whole units.  Of two paths that meet the weaker state of an access
+counts; of two parts of the threads, each of which went its own way, what either knows.  Non-goals: what statements do
+(`order/walk.py` names the part for each).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from snap._compiler.analysis.linear import forms
@@ -15,13 +18,101 @@ from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
+from snap._compiler.ir.hardware import WARPGROUP
 from snap._compiler.ir.types import THREAD1, Level, Privilege
-from snap.prove.order.outline import bits, from_zero, functions, only_grow
+from snap._compiler.ir.walk import callees
+from snap.prove.order.kinds import START
+from snap.prove.order.outline import bits, from_zero, only_grow, units_of
 from snap.prove.order.reach import State
 from snap.prove.order.reading import CallFrame, Indices, Known, TooMuch, is_integer
-from snap.prove.order.sites import LoopKey, OrderSite
-from snap.prove.order.threads import BlockThreads
-from snap.prove.order.tokens import Tokens
+from snap.prove.order.sites import LoopAges, LoopKey, OrderSite
+
+Tokens = dict[tuple[OrderSite, LoopAges], State]
+
+
+def met(ends: Iterable[Tokens]) -> Tokens:
+    """Join the tokens of paths that meet."""
+    found: Tokens = {}
+    for tokens in ends:
+        for key, state in tokens.items():
+            found[key] = state if key not in found else found[key].both(state)
+    return found
+
+
+def merged(a: Tokens, b: Tokens) -> Tokens:
+    """Join the tokens of two parts of the threads, each of which did something else."""
+    found = dict(a)
+    for key, state in b.items():
+        found[key] = state if key not in found else found[key].either(state)
+    return found
+
+
+def aged(ages: LoopAges, loop: tuple) -> LoopAges:
+    """One iteration later."""
+    found, seen = [], False
+    for at, d, exact in ages:
+        mine = at in (loop, (START, loop))
+        seen = seen or mine
+        found.append((at, d + 1, exact) if mine and exact else (at, d, exact))
+    if not seen:
+        found.append((loop, 1, True))
+    return tuple(found)
+
+
+def inexact(ages: LoopAges, loop: tuple) -> LoopAges:
+    return tuple((at, d, exact and at not in (loop, (START, loop))) for at, d, exact in ages)
+
+
+def left(tokens: Tokens, loop: tuple) -> Tokens:
+    """Behind the loop, whichever iteration it was."""
+    return met(
+        {(site, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state}
+        for (site, ages), state in tokens.items()
+    )
+
+
+def kept(tokens: Tokens, around: set) -> Tokens:
+    """Without what is known of loops that were left."""
+    return met(
+        {(site, tuple(age for age in ages if age[0] in around)): state} for (site, ages), state in tokens.items()
+    )
+
+
+def by_site(tokens: Tokens, loop: tuple) -> dict:
+    return {
+        (site.key, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state
+        for (site, ages), state in tokens.items()
+    }
+
+
+class BlockThreads:
+    """count: threads of a block; unit: threads of a unit; units: of a block; sizes: of groups of threads that all
+    variables are one value for, each dividing the next; cluster: blocks of a cluster; everyone: all threads.
+    """
+
+    def __init__(self, kernel: synced.Function, functions: list[synced.Function]):
+        threads = kernel.place.held(Level.THREAD)
+        if threads is None or threads.count is None:
+            raise TooMuch("how many threads it has is not known")
+        blocks = kernel.place.held(Level.BLOCK)
+        self.count = threads.count
+        self.everyone = (1 << self.count) - 1
+        self.unit, self.sizes = units_of(functions, self.count)
+        self.units = -(-self.count // self.unit)
+        self.cluster = blocks.count or 1 if kernel.place.held(Level.CLUSTER) is not None and blocks else 1
+        self.warpgroups = [self.units_of(((1 << WARPGROUP) - 1) << k) for k in range(0, self.count, WARPGROUP)]
+
+    def units_of(self, threads: int, whole: bool = False) -> int:
+        """Return the units that have one of these threads; `whole`: all of whose threads are among them."""
+        full = (1 << self.unit) - 1
+        found = 0
+        for u in range(self.units):
+            part = threads >> u * self.unit & full
+            mine = full if (u + 1) * self.unit <= self.count else (1 << self.count - u * self.unit) - 1
+            if part == mine if whole else part:
+                found |= 1 << u
+        return found
+
 
 CounterForms = dict[tuple, Form]  # by name, what a counter is
 
@@ -43,7 +134,7 @@ class WalkPoint:
 
     def __init__(self, kernel: synced.Function):
         self.kernel = kernel
-        self.functions = functions(kernel)
+        self.functions = callees(kernel)
         self.threads = BlockThreads(kernel, self.functions)
         self.values = Known(self.threads.count)
         self.tokens: Tokens | None = {}

@@ -4,8 +4,9 @@ Input: integer expressions and conditions of the IR.  Output: forms (`analysis/l
 arithmetic), and facts, forms that are not negative.  Invariant: a form is what the expression computes, if signed
 arithmetic stays in its type (*overflow*, `order/report.py` says so); what has no form is an unknown of its type.
 Neither the forms that inference computes (`analysis/linear/values.py`) nor those of the walk over the typed program
-(`walk/values.py`) are asked, so that a mistake there cannot hide a missing barrier from *order* as well.  Whether
-something is negative is isl's answer.  Non-goals: which statement assigns what.
+(`walk/values.py`) are asked, so that a mistake there cannot hide a missing barrier from *order* as well.  Nor is the
+compiler's own solver, by which inference decides: NO is the answer of isl or z3.  Non-goals: which statement assigns
+what.
 
 The unknowns are tuples, which begin with what they are:
 
@@ -23,12 +24,13 @@ from __future__ import annotations
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
+from snap._compiler.analysis.solvers.oracles import isl_solve, z3_solve
+from snap._compiler.analysis.solvers.solve import NO, UNKNOWN
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import GRID_BLOCKS
 from snap._compiler.ir.integers import Range, held_by
 from snap._compiler.ir.types import I32, THREAD1, Level, Place, Privilege, Scalar, ScalarKind
 from snap.diag.span import Span
-from snap.prove.order.solvers import Solvers
 from snap.record import record
 
 CallFrame = tuple[int, ...]  # the calls we are in
@@ -301,14 +303,14 @@ class Known:
                 return [*self.follows(left, truth, frame, at), *self.follows(right, truth, frame, at)]
             case ir.Compare(op, left, right) if is_integer(left.type):
                 more = forms.subtract(self.form(left, frame, at), self.form(right, frame, at))
-                return _compared(op if truth else NEGATED[op], more)
+                return compared(op if truth else NEGATED[op], more)
         return []
 
 
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
-def _compared(op: str, more: Form) -> list[Form]:
+def compared(op: str, more: Form) -> list[Form]:
     """Return what is not negative where a difference compares with zero in this way."""
     less, one = forms.times(more, -1), forms.number(1)
     found = {">=": [more], "<=": [less], "==": [more, less], "!=": []}
@@ -324,3 +326,44 @@ def _product(a: Form, b: Form) -> Form:
 def _computes(type: object) -> bool:
     """Return whether integers of a type are computed with: no truth value, and no vector of them."""
     return isinstance(type, Scalar) and type.is_integer
+
+
+# ---- isl and z3 -----------------------------------------------------------------------------------------------------
+
+
+class Solvers:
+    """asked: how many questions; answers: by question, whatever its unknowns are called."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers: dict[tuple, object] = {}
+
+    def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
+        return self.solved(zero, positive) is not NO
+
+    def solved(self, zero: list[Form], positive: list[Form]) -> object:
+        positive = list(dict.fromkeys(f for f in positive if f[1] or f[0] < 0))
+        zero = list(dict.fromkeys(f for f in zero if f[1] or f[0]))
+        if any(not f[1] and f[0] < 0 for f in positive) or any(not f[1] and f[0] for f in zero):
+            return NO
+        key = _canonical(zero, positive)
+        if key not in self.answers:
+            self.asked += 1
+            self.answers[key] = _ask(zero, positive)
+        return self.answers[key]
+
+
+def _ask(zero: list[Form], positive: list[Form]) -> object:
+    found = isl_solve(zero, positive)
+    if found is UNKNOWN and any(a[0] == forms.MUL for a in forms.atoms([*zero, *positive])):
+        found = z3_solve(zero, positive)
+    return found
+
+
+def _canonical(zero: list[Form], positive: list[Form]) -> tuple:
+    names: dict[LinearAtom, LinearAtom] = {}
+
+    def change(atom: LinearAtom) -> LinearAtom | None:
+        return None if atom[0] in forms.COMPOUND else names.setdefault(atom, ("n", len(names)))
+
+    return tuple(forms.rename(f, change) for f in zero), tuple(forms.rename(f, change) for f in positive)

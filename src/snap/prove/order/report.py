@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from snap._compiler.ir.walk import callees
 from snap.diag.error import Label
 from snap.prove.order.goal import Order, asked_of, order
 from snap.prove.order.kinds import HANDED, PROXY, REGISTERS, START
 from snap.prove.order.meetings import Stuck
-from snap.prove.order.outline import endless, functions
+from snap.prove.order.outline import endless
 from snap.prove.order.pairs import Open
+from snap.prove.order.reach import LOAD, PRODUCT
 from snap.prove.order.sites import LoopAges
-from snap.prove.order.timelines import LOAD, PRODUCT
 from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict
 from snap.record import replace
 
@@ -26,7 +27,7 @@ def orders(task: Any) -> Findings:
     kernel = task.synced()
     asked = asked_of(task) if kernel.apart else None  # all barriers that are inferred order whatever the launch is
     found = findings(order(kernel, asked), kernel.span)
-    lines = sorted({s.span.line for f in functions(kernel) for s in endless(f)})
+    lines = sorted({s.span.line for f in callees(kernel) for s in endless(f)})
     return replace(found, assumed=(*found.assumed, *(ENDS.format(line) for line in lines)))
 
 
@@ -89,17 +90,19 @@ def _threads(pair: Open) -> str:
 
 
 def _help(pair: Open) -> str:
-    if pair.why is PROXY:
-        return "a proxy fence (fence.proxy.async) by whoever touched it, before the barrier or arrival between the two"
-    if pair.why is REGISTERS:
-        return "a wait for the wgmma (wgmma.wait_group), or a wgmma.fence, between the two"
-    if pair.why is HANDED:
-        return "a barrier of the group for which one thread releases or acquires, on every path between the two"
-    if pair.first.line.waits:
-        return (
-            f"a wait for the {pair.first.line.name} and then a barrier of all who meet, on every path between the two"
-        )
-    return "a barrier of all who meet, or a phase of an mbarrier, on every path between the two"
+    line, end = pair.first.line, "on every path between the two"
+    if pair.why in HELP:
+        return HELP[pair.why]
+    if line.waits:
+        return f"a wait for the {line.name} and then a barrier of all who meet, {end}"
+    return f"a barrier of all who meet, or a phase of an mbarrier, {end}"
+
+
+HELP = {
+    PROXY: "a proxy fence (fence.proxy.async) by whoever touched it, before the barrier or arrival between the two",
+    REGISTERS: "a wait for the wgmma (wgmma.wait_group), or a wgmma.fence, between the two",
+    HANDED: "a barrier of the group for which one thread releases or acquires, on every path between the two",
+}
 
 
 def _stuck(stuck: Stuck) -> Obligation:

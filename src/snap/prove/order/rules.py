@@ -11,11 +11,10 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import synced
 from snap.prove.order.circles import circles
-from snap.prove.order.counts import apart, least, most
-from snap.prove.order.events import NEVER, Event, Events
 from snap.prove.order.kinds import ARRIVE, LOAD, OVER, OWED, PHASE, WAITED
+from snap.prove.order.mbarriers import NEVER, Event, Events
 from snap.prove.order.meetings import Stuck
-from snap.prove.order.paces import End
+from snap.prove.order.paces import End, apart, least, most
 from snap.prove.order.turns import wrong
 from snap.prove.order.walk import OrderWalk
 

@@ -22,8 +22,8 @@ from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Pri
 from snap.diag.span import Span
 from snap.prove.order.elements import TouchedElements, in_common
 from snap.prove.order.kinds import BOX, FRAGMENT, START
+from snap.prove.order.reach import Timeline
 from snap.prove.order.reading import Known
-from snap.prove.order.timelines import Timeline
 from snap.record import record
 
 LoopKey = tuple  # a frame, and the number of a statement
@@ -61,7 +61,7 @@ class OrderSite:
     rank      of memory of a cluster, whose
     counters  variables that only grow, where the access is made; heads: the same at the top of each loop around
     role      the cases and single threads whose text it stands in: each has a copy of such variables
-    made      the units that make it; threads: the same by thread; issuer: whether one thread of each group does, for it
+    made      the units that make it; threads: the same by thread
     counts    the counters that mbarriers need, where the access is made
     loaded    of a TMA load, the mbarrier that counts its bytes, and for which index
     around    groups, calls, cases and loops around; parts: the scopes of memory that are open; of real accesses alone
@@ -71,24 +71,23 @@ class OrderSite:
     key: tuple
     name: str
     span: Span
+    statement: ir.Stmt
     writes: bool
     reads: bool
-    atomic: str
     line: Timeline
     memory: tuple
     space: Space
     foot: TouchedElements
-    rank: Form | None
-    scopes: tuple[NamedScope, ...]
     loops: tuple[LoopKey, ...]
-    facts: tuple[Form, ...]
-    zero: tuple[Form, ...]
-    counters: dict[tuple, Form]
-    heads: dict[LoopKey, dict[tuple, Form]]
     made: int
-    issuer: bool
     threads: int
-    statement: ir.Stmt
+    atomic: str = ""
+    rank: Form | None = None
+    scopes: tuple[NamedScope, ...] = ()
+    facts: tuple[Form, ...] = ()
+    zero: tuple[Form, ...] = ()
+    counters: dict[tuple, Form] = field(default_factory=dict)
+    heads: dict[LoopKey, dict[tuple, Form]] = field(default_factory=dict)
     register: bool = False
     order: str = ""
     role: tuple = ()
@@ -169,7 +168,7 @@ class Questions:
 
     def _meets(self, a, b, ages, own, ordered, wide) -> MeetingThreads | None:
         unit = self._owner(a, b, ages)
-        if own and (found := self._ask(a, b, ages, THREAD1, _same_thread(), "one thread")):
+        if own and (found := self._ask(a, b, ages, THREAD1, _equal(*both((forms.THREAD,))), "one thread")):
             return found
         if a.register:
             return None
@@ -221,7 +220,7 @@ class Questions:
         """Classes of pairs of different threads of one block that nothing orders yet: the largest group both are in
         (variables that are one value for it are shared), and what holds of them.
         """
-        t1, t2 = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
+        t1, t2 = both((forms.THREAD,))
         sizes = [n for n in self.sizes if n < self.threads]
         for k, n in enumerate([1, *sizes]):
             more = [*sizes, 0][k]
@@ -231,25 +230,17 @@ class Questions:
             same = [] if not more else _equal(forms.quotient(t1, more), forms.quotient(t2, more))
             if unit.level is Level.THREAD:
                 same = [*same, *_equal(forms.quotient(t1, unit.n), forms.quotient(t2, unit.n))]
-            q1, q2 = forms.quotient(t1, n), forms.quotient(t2, n)
-            apart = [forms.subtract(forms.subtract(x, y), forms.number(1)) for x, y in ((q1, q2), (q2, q1))]
-            for one in apart:
+            for one in apart(forms.quotient(t1, n), forms.quotient(t2, n)):
                 yield shared, [*same, *region, one]
 
     def _across(self, a: OrderSite, unit: Privilege) -> Iterator[tuple[Privilege, list[Form], str, int]]:
-        b1, b2 = (forms.unknown((forms.SIDE, k, (forms.BLOCK,))) for k in (1, 2))
-        one = forms.number(1)
-        different = [forms.subtract(forms.subtract(x, y), one) for x, y in ((b1, b2), (b2, b1))]
         if self.cluster > 1:
-            for fact in different:
+            for fact in apart(*both((forms.BLOCK,))):
                 yield CLUSTER1, [fact], "two blocks of a cluster", 1
-            if a.space is Space.GLOBAL and unit.level is Level.GRID:
-                c1, c2 = (forms.unknown((forms.SIDE, k, (forms.CLUSTER,))) for k in (1, 2))
-                for x, y in ((c1, c2), (c2, c1)):
-                    yield GRID1, [forms.subtract(forms.subtract(x, y), one)], "two clusters", 2
-        elif a.space is Space.GLOBAL and unit.level is Level.GRID:
-            for fact in different:
-                yield GRID1, [fact], "two blocks", 2
+        if a.space is Space.GLOBAL and unit.level is Level.GRID:
+            of, who = (forms.CLUSTER, "two clusters") if self.cluster > 1 else (forms.BLOCK, "two blocks")
+            for fact in apart(*both((of,))):
+                yield GRID1, [fact], who, 2
 
     # ---- the question ----
 
@@ -378,9 +369,14 @@ def _loop(at: tuple) -> tuple:
     return at[1] if at[0] == START else at
 
 
-def _same_thread() -> list[Form]:
-    t1, t2 = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
-    return _equal(t1, t2)
+def both(atom: LinearAtom) -> tuple[Form, Form]:
+    """Return what an unknown is for each of the two threads."""
+    return forms.unknown((forms.SIDE, 1, atom)), forms.unknown((forms.SIDE, 2, atom))
+
+
+def apart(x: Form, y: Form) -> list[Form]:
+    """Return forms of which one is not negative where two numbers differ."""
+    return [forms.subtract(forms.subtract(a, b), forms.number(1)) for a, b in ((x, y), (y, x))]
 
 
 def _equal(x: Form, y: Form) -> list[Form]:
@@ -395,12 +391,12 @@ def _together(shared: Privilege) -> list[Form]:
     """Both are in one block, or cluster."""
     inside = shared.level is Level.THREAD or shared == BLOCK1
     names = ((forms.BLOCK,), (forms.CLUSTER,)) if inside else ((forms.CLUSTER,),) if shared == CLUSTER1 else ()
-    return [forms.subtract(*(forms.unknown((forms.SIDE, k, atom)) for k in (1, 2))) for atom in names]
+    return [forms.subtract(*both(atom)) for atom in names]
 
 
 def _unordered(rows, first: int, second: int, unit: int) -> Iterator[list[Form]]:
     """Say where two threads are that nothing orders: one alternative for each stretch of units."""
-    t1, t2 = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
+    t1, t2 = both((forms.THREAD,))
     patterns: dict[int, int] = {}
     for u, row in enumerate(rows):
         if first >> u & 1 and second & ~row:

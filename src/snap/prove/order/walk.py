@@ -32,13 +32,11 @@ from snap.prove.order.kinds import START
 from snap.prove.order.loops import Loops
 from snap.prove.order.mbarriers import MBarriers
 from snap.prove.order.meetings import Meetings
-from snap.prove.order.memories import Memories
 from snap.prove.order.outline import in_order, looped_points
 from snap.prove.order.paces import End, Paces
-from snap.prove.order.pairs import Pairs
-from snap.prove.order.point import WalkPoint
+from snap.prove.order.pairs import Memories, Pairs
+from snap.prove.order.point import Tokens, WalkPoint, kept, merged, met
 from snap.prove.order.reading import TooMuch, is_integer
-from snap.prove.order.tokens import Tokens, kept, merged, met
 from snap.record import record
 
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
@@ -251,7 +249,7 @@ class OrderWalk:
             roles.append(self.elected if alone else out[-1])
             ends.append(here.tokens)
             looped = looped_points(case.body)
-            left = {k: v.without_arrivals(looped) for k, v in here.tokens.items()}
+            left = {k: v.without(looped) for k, v in here.tokens.items()}
             siblings = merged(siblings, {k: v for k, v in left.items() if k not in before})
             before = merged(before, {k: v for k, v in left.items() if k in before})
         here.tokens = ends[0]

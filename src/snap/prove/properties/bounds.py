@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from snap._compiler.analysis.exact.conditions import from_memory, negated
 from snap._compiler.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
-from snap._compiler.analysis.exact.terms import FALSE, ZERO, from_memory, negated
+from snap._compiler.analysis.exact.logic import FALSE
+from snap._compiler.analysis.exact.terms import ZERO
 from snap._compiler.analysis.solvers.allowance import NotReached
 from snap.prove import Task
 from snap.prove.properties import pacts
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
-from snap.prove.properties.hulls import strongest
+from snap.prove.properties.goals import Goal, of_arithmetic, of_inside, of_promise, of_site, strongest
 from snap.prove.properties.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed, example
 from snap.prove.verdict import Findings, Obligation, Property, Verdict, not_reached
@@ -136,18 +137,13 @@ SEEN = {Property.BOUNDS: ("out of bounds",), Property.VIEWS: ("misaligned", "out
 
 
 def _open(goal: Goal, answer: TermModel | NoModel) -> Obligation:
-    if goal.kind is Property.CONTRACT:
-        return _unkept(goal, answer)
-    if goal.goal == FALSE:
+    contract = goal.kind is Property.CONTRACT
+    if goal.goal == FALSE and not contract:
         return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
     reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
     help = "say what is known of the arguments with `where=`, or of a value with `assert`"
-    return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
-
-
-def _unkept(goal: Goal, answer: TermModel | NoModel) -> Obligation:
-    reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
-    help = 'say what is known with `where=` or `assert`; or `with trust("why"):` around it, what only you can know'
+    if contract:
+        help = 'say what is known with `where=` or `assert`; or `with trust("why"):` around it, what only you can know'
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 
 

@@ -10,16 +10,18 @@ import math
 from dataclasses import dataclass, field
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.choices import simple
+from snap._compiler.analysis.exact.conditions import at_least, equal, simple
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
+from snap._compiler.analysis.exact.logic import TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import ZERO, Atom, Poly, Terms, number
 from snap._compiler.frontend.printer import expression
 from snap._compiler.ir.depth import deep
 from snap._compiler.ir.types import GRID1, Level
 from snap._compiler.walk import cells
 from snap._compiler.walk.evaluate import Walk
 from snap._compiler.walk.sites import Walked
-from snap._compiler.walk.state import Value
+from snap._compiler.walk.state import LaunchFacts, Value
 from snap._compiler.walk.where import (
     Elements,
     WhereReader,
@@ -79,14 +81,14 @@ def context(task: Task) -> ProofContext:
 
 
 def _made(task: Task) -> ProofContext:
-    walk, facts, where = _begun(task, {}, {})
+    walk, facts, where = _begun(task, LaunchFacts(most=task.most))
     whole, same = multiples(facts, names_of(walk)), equalities(facts, names_of(walk))
     if whole or same:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
-        walk, facts, where = _begun(task, whole, same)
+        walk, facts, where = _begun(task, LaunchFacts(whole, same, most=task.most))
     refine(facts)
     if where is not None and where.divisors:  # by what is known to be positive, `where=` divides without cases
         ranges = {name: p.span() for name, p in walk.out.params.items()}
-        walk, facts, where = _begun(task, whole, same, ranges)
+        walk, facts, where = _begun(task, LaunchFacts(whole, same, ranges, task.most))
         refine(facts)
     refine([c for c in walk.out.facts if c[0] == logic.GE and len(c[1].terms) == 1])  # extents are not negative
     walk.terms.tighten()
@@ -110,11 +112,9 @@ def _made(task: Task) -> ProofContext:
     return made
 
 
-def _begun(
-    task: Task, whole: dict[str, int], same: dict[str, str], ranges: dict[str, tuple[int, int]] | None = None
-) -> tuple[Walk, list[Cond], WhereReader | None]:
+def _begun(task: Task, told: LaunchFacts) -> tuple[Walk, list[Cond], WhereReader | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
-    walk = Walk(task.typed, Ladder(Terms()), whole, same, ranges, task.most)
+    walk = Walk(task.typed, Ladder(Terms()), told)
     walk.alone = task.alone
     fixed = _fixed(walk, task.blocks)
     if task.where is None:
@@ -156,9 +156,8 @@ def _multiplied(walk: Walk) -> None:
 
 def _put(walk: Walk, instead: dict[Atom, Poly]) -> None:
     """Numbers of the launch are what others say that they are, before anything is walked."""
-    known = walk.terms.side(0, lambda atom: True)
+    known = Renaming(walk.terms).put(instead)
     for atom, p in instead.items():
-        known.put(atom, p)
         walk.terms.tell(p, atom.low, atom.high)
     limits = [c for a, p in instead.items() for c in (at_least(p, a.low), at_least(number(a.high), p))]
     walk.blocks = known.poly(walk.blocks)

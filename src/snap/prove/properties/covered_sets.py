@@ -3,7 +3,9 @@
 Input: a read, and writes that come before it (covered.py).  Output: what is left of the read, as an isl set over all
 the numbers that it depends on; None where isl gave up.  Invariant: the set of a read holds every point at which it can
 be; the set of a write holds only points for which some thread and iteration exists that has written there.  Products of
-unknowns are unknowns; a write whose thread or iteration stands in one is left out.
+unknowns are unknowns; a write whose thread or iteration stands in one is left out.  Of a write whose index is an
+exclusive or, `s[t / 32, (t % 32) ^ (t / 32)]`, x in `x ^ y` is the element's index ^ y, where y is known from the other
+indices: where those are the element's, so is this one if, and only if, x is that number.
 
 Names: `a7` is number 7 of the read, and of the launch; `x7` is number 7 of the write, and may be chosen; `d2_7` is
 number 7 of the second write, and may be anything; `m...` are products.
@@ -16,18 +18,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.digits import Replaced
+from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.ask import isl_sum, isl_text
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, equal
+from snap._compiler.analysis.exact.logic import Cond, polys
+from snap._compiler.analysis.exact.renaming import Replaced, of_products
 from snap._compiler.analysis.exact.slices import Slices
 from snap._compiler.analysis.exact.system import alternatives, defining
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, atoms_of, equal, polys
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, bitand
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
-from snap.prove.properties.covered import Before
-from snap.prove.properties.covered_xor import Exclusive, of_bits
+from snap.prove.properties.covered import Before, Touch
 from snap.prove.properties.extents import flat, inside
-from snap.prove.properties.touches import Touch
 from snap.prove.replay import SIZES
 
 MOST_OPERATIONS = 1_000_000  # of isl, for one question
@@ -118,14 +121,12 @@ class Sets:
     # ---- text ----
 
     def poly(self, p: Poly, name: AtomNamer) -> str:
-        parts = [str(p.constant)]
-        for mono, k in p.terms.items():
-            if mono:
-                parts.append(f"{k}*{name(mono[0]) if len(mono) == 1 else self.product(mono, name)}")
-        return " + ".join(parts)
+        return isl_sum(p, lambda mono: self.product(mono, name))
 
     def product(self, mono: tuple[Atom, ...], name: AtomNamer) -> str:
-        """An unknown of its own."""
+        """Name a product: of several numbers, an unknown of its own."""
+        if len(mono) == 1:
+            return name(mono[0])
         names = [name(atom) for atom in mono]
         if any(one.startswith(("x", "(")) for one in names):
             raise Beyond
@@ -134,17 +135,7 @@ class Sets:
         return text
 
     def cond(self, c: Cond, name: AtomNamer) -> str:
-        match c:
-            case (logic.GE, p):
-                return f"{self.poly(p, name)} >= 0"
-            case (logic.EQ, p):
-                return f"{self.poly(p, name)} = 0"
-            case (logic.NE, p):
-                return f"{self.poly(p, name)} != 0"
-            case (logic.AND | logic.OR, *inner):
-                return "(" + f" {c[0]} ".join(self.cond(one, name) for one in inner) + ")"
-            case _:
-                return "0 = 0" if c[0] == logic.TRUE else "0 = 1"
+        return isl_text(c, lambda mono: self.product(mono, name))
 
     # ---- writes ----
 
@@ -211,17 +202,10 @@ class Sets:
         if self.left is None:
             return
         words = self.words()
-        for k, (most, blocks, length) in enumerate(SIZES):
-            small, near = self.left, (*NEAR[k:], *NEAR[:k])
+        for k, size in enumerate(SIZES):
+            small, near, length = self.left, (*NEAR[k:], *NEAR[:k]), size.length
             for word, p in words:
-                end = (
-                    blocks
-                    if word == "blocks" or word.startswith("grid[")
-                    else length
-                    if word.startswith("len(")
-                    else most
-                )
-                small = small.where(f"{-end} <= {self.poly(p, given)} <= {end}")
+                small = small.where(f"{-size.of(word)} <= {self.poly(p, given)} <= {size.of(word)}")
             if small.empty:
                 continue
             for word, p in words:
@@ -246,7 +230,7 @@ def _linear(p: Poly) -> bool:
 def _multiplies(w: Touch) -> bool:
     """Return whether there are products in what it is known by."""
     said = [*w.index, *(p for c in w.path for p in polys(c))]
-    said += [p for atom in atoms_of([], said) for part in atom.parts for p in _parts(part)]
+    said += [p for atom in atoms_of([], said) for p in atom.polys]
     return not all(map(_linear, said))
 
 
@@ -268,7 +252,7 @@ class _Written:
         if atom is self.b.counted:
             return False
         if atom not in self._same:
-            inside = atoms_of([], [p for part in atom.parts for p in _parts(part)]) if atom.defined else ()
+            inside = atoms_of([], atom.polys) if atom.defined else ()
             self._same[atom] = (
                 all(map(self.same, inside)) if atom.defined else atom not in self.chosen and self.b.shared(atom)
             )
@@ -402,12 +386,66 @@ def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
     )
 
 
-def _parts(part: object) -> Iterable[Poly]:
-    return [part] if isinstance(part, Poly) else polys(part) if isinstance(part, tuple) else ()
-
-
 def _defining(c: ProofContext, atom: Atom) -> list[Cond]:
     """Return what a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
     if atom.kind in (kinds.AND, kinds.MOD) or atom.kind is kinds.DIV and atom.parts[1].value is None:
         raise Beyond
     return defining(c.terms, atom)
+
+
+# ---- exclusive ors --------------------------------------------------------------------------------------------------
+
+
+def operands(i: Poly) -> tuple[Poly, Poly] | None:
+    """x and y, where it is x ^ y, which is written x + y - 2 * (x & y)."""
+    for mono, k in i.terms.items():
+        if k == -2 and len(mono) == 1 and mono[0].kind is kinds.AND:
+            x, y, _ = mono[0].parts
+            if i == x + y - Poly({mono: 2}):
+                return x, y
+    return None
+
+
+class Exclusive:
+    """known: indices of a write, each with the element's.  same: whether a number of the write is the read's, too: its
+    thread is not, though both are called alike.
+    """
+
+    def __init__(self, terms: Terms, known: Iterable[tuple[Poly, Poly]], same: Callable[[Atom], bool]):
+        self.terms, self.same = terms, same
+        alone = [(mono, e) for i, e in known for mono in i.terms if len(mono) == 1 and i == Poly({mono: 1})]
+        self.known = {mono[0]: e for mono, e in alone}
+
+    def solved(self, i: Poly, e: Poly) -> tuple[Poly, Poly] | None:
+        """x, and what it is where the index is e; None of an index that is no such thing."""
+        found = operands(i)
+        for x, y in () if found is None else (found, found[::-1]):
+            given = self._given(y)
+            common = None if given is None else bitand(self.terms, e, given)
+            if given is not None and common is not None:
+                return x, e + given - common * 2
+        return None
+
+    def _given(self, y: Poly) -> Poly | None:
+        """In numbers of the read."""
+        told = {atom: Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom) for atom in y.atoms}
+        known = {atom: p for atom, p in told.items() if p is not None}
+        return None if None in told.values() else of_products(y, lambda mono: map(known.__getitem__, mono))
+
+    def _of_element(self, atom: Atom) -> Poly | None:
+        """An index, or a further quotient of one: t / 256 is t / 32 / 8."""
+        for of, e in self.known.items():
+            if of is atom:
+                return e
+            if of.kind is kinds.FLOOR and atom.kind is kinds.FLOOR and of.parts[0] == atom.parts[0]:
+                if atom.parts[1] % of.parts[1] == 0:
+                    return self.terms.floor(e, atom.parts[1] // of.parts[1])
+        return None
+
+
+def of_bits(terms: Terms, atom: Atom) -> list[Cond]:
+    """Return what linear arithmetic knows of x & y: no more than either, and x | y has no more bits than both."""
+    x, y, _ = atom.parts
+    both, most = Poly({(atom,): 1}), max(terms.span(x)[1], terms.span(y)[1])
+    limit = (1 << most.bit_length()) - 1
+    return [at_least(x, both), at_least(y, both), at_least(both + limit, x + y)]

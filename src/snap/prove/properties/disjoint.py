@@ -22,34 +22,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.conditions import atoms_of, below, either, equal, from_memory, negated
 from snap._compiler.analysis.exact.ladder import NO, NoModel, TermModel
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    Atom,
-    Cond,
-    Poly,
-    Renaming,
-    atoms_of,
-    below,
-    either,
-    equal,
-    from_memory,
-    negated,
-)
+from snap._compiler.analysis.exact.logic import FALSE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
-from snap._compiler.walk import loads
 from snap._compiler.walk.sites import Entry, Site
 from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties import draws, pacts
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.extents import flat, inside, sizes
+from snap.prove.properties.extents import flat, hulls, inside, sizes
 from snap.prove.properties.goals import shown
-from snap.prove.properties.hulls import hulls
 from snap.prove.replay import confirmed, example
 from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict, not_reached
 
@@ -157,26 +146,34 @@ def _contents(s: Site) -> tuple:
 def _question(c: ProofContext, pair: Pair) -> list[Cond]:
     a, b = pair.first, pair.second
     shared, told_apart = _shared(c, pair)
-    index, facts, sides = [], [], []
+    sides: list[tuple[Site, Renaming]] = []
     for number_, site in ((1, a), (2, b)):
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
-            side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
-        place, there = elements(c, site, number_)
+            side = c.notes["side", id(pair.entry), number_] = Renaming(c.terms, number_, shared)
+        sides.append((site, side))
+    facts, met = meeting(c, sides)
+    return [*facts, *_learned(c, pair, sides), *told_apart(), *met]
+
+
+def meeting(c: ProofContext, sides: list[tuple[Site, Renaming]]) -> tuple[list[Cond], list[Cond]]:
+    """Return what is known of two threads, each where it makes an access; and what holds if they touch one element."""
+    index, facts = [], []
+    for number_, (site, side) in enumerate(sides, 1):
+        place, there = _elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
         facts += [side.cond(one) for one in (*c.facts, *site.path, *there)]
-        sides.append((site, side))
-    return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
+    return facts, _meet(index)
 
 
 def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
     """Return what functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
-        return [*loads.facts(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
+        return [*draws.loaded(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
     promised = pacts.facts(c, _outer(c, pair, entry), entry.stamp, 0 if entry.disjoint else -1, sides)
-    return [*loads.facts(c.found, sides), *draws.facts(c, entry.outer, sides), *promised]
+    return [*draws.loaded(c.found, sides), *draws.facts(c, entry.outer, sides), *promised]
 
 
 def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:
@@ -201,7 +198,7 @@ def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None
     return side(c.walk.block if s.block is None else s.block)
 
 
-def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
+def _elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
     counts = sizes(s)
     index = [
@@ -211,7 +208,7 @@ def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], lis
     return tuple(index), inside(tuple(index), s.shape)
 
 
-def meet(index: list) -> list[Cond]:
+def _meet(index: list) -> list[Cond]:
     (a, i, n, rank), (b, j, m, other) = index
     same = [equal(rank, other)] if rank is not None and other is not None else []
     if a.elem == b.elem and n == m:

@@ -1,22 +1,29 @@
-"""Numbers that threads draw: what `atomic.add` gives back differs from one time to the next.
+"""Numbers that threads draw, and that they read from memory that is never written.
 
-Input: the atomic additions that the walk found, and two threads that are compared.  Output: what holds of the numbers
-that the two have drawn.  Invariant: of two additions to one element, one is the first; the other one finds at least
-what the first one found, and what it added.  That holds where nothing else writes the counter while they draw, nobody
-takes anything off it, and it stays in its type, which is listed with the verdict.  Non-goals: how many are drawn.
+Input: the atomic additions that the walk found, where numbers were read from const memory (`Walked.loads`), and two
+threads that are compared.  Output: what holds of the numbers that the two have drawn, or read.  Invariant: of two
+additions to one element, one is the first; the other one finds at least what the first one found, and what it added.
+That holds where nothing else writes the counter while they draw, nobody takes anything off it, and it stays in its
+type, which is listed with the verdict.  A launch refuses arrays that overlap one that is written, and nothing writes a
+const array while the kernel runs; so where two indices are equal, what was read there is.  Non-goals: how many are
+drawn, and memory that the kernel writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snap._compiler.analysis.exact.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, either, equal, negated
+from snap._compiler.analysis.exact.logic import TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.types import Level, Privilege
 from snap._compiler.walk import cells
-from snap._compiler.walk.sites import Draw, Pact, Root, Site
+from snap._compiler.walk.sites import Draw, Pact, Root, Site, Walked
 from snap.prove.properties.context import ProofContext
 
+MOST_PAIRS = 16  # of numbers that were read: each is a case
 ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` differ)"
 
 
@@ -79,3 +86,21 @@ def _other_element(a: Site, b: Site) -> bool:
     """Return whether two accesses to one array, of one type, have indices that are numbers and differ."""
     alike = a.elem == b.elem and a.shape == b.shape and a.extent is b.extent is Extent.ELEMENT and a.part == b.part
     return alike and any(None not in (i.value, j.value) and i.value != j.value for i, j in zip(a.index, b.index))
+
+
+# ---- numbers that are read -----------------------------------------------------------------------------------------
+
+
+def loaded(found: Walked, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
+    """Return what holds of the numbers that the first and the second of two threads have read."""
+    used = [[a for a in atoms_of(site.path, site.index) if a in found.loads] for site, _ in sides]
+    (_, first), (_, second) = sides
+    said: list[Cond] = []
+    for a in used[0]:
+        for b in used[1]:
+            x, y = found.loads[a], found.loads[b]
+            if x.root is y.root and x.elem == y.elem and x.shape == y.shape and len(said) < MOST_PAIRS:
+                told = equal(first.poly(Poly({(a,): 1})), second.poly(Poly({(b,): 1})))
+                apart = [negated(equal(first.poly(i), second.poly(j))) for i, j in zip(x.index, y.index)]
+                said.append(either(*apart, told))
+    return [c for c in said if c != TRUE]

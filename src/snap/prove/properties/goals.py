@@ -7,10 +7,14 @@ Non-goals: two threads (disjoint.py).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snap._compiler.analysis.exact import logic
-from snap._compiler.analysis.exact.terms import FALSE, TRUE, Cond, Poly, Terms, at_least, equal, number
+from snap._compiler.analysis.exact.conditions import at_least, equal
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, each
+from snap._compiler.analysis.exact.terms import Poly, Terms, number
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.integers import held_by
 from snap._compiler.walk.sites import Arithmetic, Inside, Promise, Site
@@ -83,10 +87,7 @@ def _fits(s: Site) -> list[Poly]:
         return []
     if own is not None and len(own) == len(s.shape) and own[:-1] == s.shape[:-1]:
         return [own[-1] * s.root.obj.elem.bytes - s.shape[-1] * s.elem.bytes]
-    total = number(s.elem.bytes)
-    for n in s.shape:
-        total = total * n
-    return [s.root.bytes - total]
+    return [s.root.bytes - math.prod(s.shape, start=number(s.elem.bytes))]
 
 
 def of_arithmetic(a: Arithmetic) -> list[Goal]:
@@ -109,7 +110,17 @@ def of_inside(terms: Terms, i: Inside) -> list[Goal]:
 
 def of_promise(p: Promise) -> list[Goal]:
     """A condition of a contract, part by part."""
-    parts = p.goal[1:] if p.goal[0] == logic.AND else (p.goal,)
-    return [
-        Goal(Property.CONTRACT, p.what, p.span, p.path, one, one[1] if one[0] == logic.GE else None) for one in parts
-    ]
+    bounds = ((one, one[1] if one[0] == logic.GE else None) for one in each((p.goal,)))
+    return [Goal(Property.CONTRACT, p.what, p.span, p.path, one, bound) for one, bound in bounds]
+
+
+def strongest(goals: Iterable[Goal]) -> list[Goal]:
+    """Without the goals that others make hold: of `p + 3 >= 0` and `p >= 0`, on one path, the second is enough."""
+    kept: dict[object, Goal] = {}
+    for goal in goals:
+        bound = goal.bound if goal.goal[0] == logic.GE else None
+        key = id(goal) if bound is None else (goal.path, bound - bound.constant)
+        other = kept.get(key)
+        if other is None or other.bound is None or bound is None or bound.constant < other.bound.constant:
+            kept[key] = goal
+    return list(kept.values())

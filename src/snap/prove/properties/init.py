@@ -12,29 +12,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, equal, from_memory, negated
 from snap._compiler.analysis.exact.ladder import NO
-from snap._compiler.analysis.exact.substitutions import NotFollowed, Substitution
-from snap._compiler.analysis.exact.terms import (
-    Atom,
-    Cond,
-    Poly,
-    at_least,
-    atoms_of,
-    below,
-    both,
-    equal,
-    from_memory,
-    negated,
-    number,
-)
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import NotFollowed, Substitution
+from snap._compiler.analysis.exact.terms import Atom, Poly, number
 from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.covered import Before, before, nearest, plainly
+from snap.prove.properties.covered import Before, Touch, before, nearest, plainly, touches
 from snap.prove.properties.covered_sets import Beyond, Sets, limited
 from snap.prove.properties.goals import shown
-from snap.prove.properties.touches import Touch, touches
 from snap.prove.replay import as_example, launch_of, seen
 from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict, not_reached
 
@@ -176,7 +165,7 @@ def _made(c: ProofContext, read: Touch, b: Before) -> list[Cond]:
             chosen[trips[0]] = loops[0].trip - back
         came = [one for atom, p in chosen.items() for one in (at_least(p, atom.low), at_least(number(atom.high), p))]
         came += [below(chosen[trips[0]], loops[0].trip)] if b.earlier else []
-        then = Substitution(c.terms, chosen)
+        then = Substitution(c.terms).put(chosen)
         try:
             same = [equal(then.poly(i), j) for i, j in zip(w.index, read.index)]
             found.append(both(*came, *map(then.cond, guards), *same))

@@ -17,8 +17,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from snap._compiler.analysis.exact.conditions import equal, negated
 from snap._compiler.analysis.exact.ladder import NO, Ladder
-from snap._compiler.analysis.exact.terms import Cond, equal, negated
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import Renaming
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.synced import Function as Synced
 from snap._compiler.ir.types import BLOCK1, GRID1, Privilege
@@ -27,7 +29,7 @@ from snap.diag.span import Span
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.order.goal import asked_of, order
 from snap.prove.properties.context import ProofContext, context
-from snap.prove.properties.disjoint import elements, meet, other_team, sides_of
+from snap.prove.properties.disjoint import meeting, other_team, sides_of
 from snap.prove.verdict import Verdict
 
 PlacePair = tuple[Span, Span]
@@ -129,13 +131,10 @@ def _question(c: ProofContext, a: Site, b: Site, unit: Privilege) -> list[Cond]:
     """Two threads of one block, or of two blocks, meet, each whenever it comes there: one value for both is only what
     the block, or the grid, agrees on and settles once.
     """
-    index, facts = [], []
-    for number, site in ((1, a), (2, b)):
-        side = c.terms.side(number, lambda atom: atom.depth == 0 and atom.per.at_least(unit))
-        place, inside = elements(c, site, number)
-        shape = None if site.shape is None else tuple(map(side.poly, site.shape))
-        index.append((site, tuple(map(side.poly, place)), shape, None))
-        facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
+    sides = [
+        (s, Renaming(c.terms, n, lambda atom: atom.depth == 0 and atom.per.at_least(unit))) for n, s in ((1, a), (2, b))
+    ]
+    facts, met = meeting(c, sides)
     threads = sides_of(c, c.walk.thread)
     apart = negated(equal(*threads)) if unit == BLOCK1 else other_team(c, BLOCK1)
-    return [*facts, apart, *meet(index)]
+    return [*facts, apart, *met]

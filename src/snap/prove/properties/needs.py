@@ -19,8 +19,10 @@ import math
 from collections.abc import Iterator
 
 from snap._compiler.analysis.exact import logic
+from snap._compiler.analysis.exact.conditions import at_least
 from snap._compiler.analysis.exact.ladder import NO
-from snap._compiler.analysis.exact.terms import FALSE, Atom, Cond, Mono, Poly, at_least, number
+from snap._compiler.analysis.exact.logic import FALSE, Cond, each
+from snap._compiler.analysis.exact.terms import Atom, Mono, Poly, number
 from snap.prove.properties.context import ProofContext
 from snap.prove.properties.goals import Goal
 from snap.record import record
@@ -120,12 +122,11 @@ def _open(p: Poly, given: set[Atom]) -> int:
 
 def _guards(path: tuple[Cond, ...]) -> list[Poly]:
     found: list[Poly] = []
-    for c in path:
-        for one in c[1:] if c[0] == logic.AND else (c,):
-            if one[0] == logic.GE:
-                found.append(one[1])
-            elif one[0] == logic.EQ:
-                found += [one[1], -one[1]]
+    for one in each(path):
+        if one[0] == logic.GE:
+            found.append(one[1])
+        elif one[0] == logic.EQ:
+            found += [one[1], -one[1]]
     return found
 
 

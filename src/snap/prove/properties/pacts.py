@@ -16,20 +16,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from snap._compiler.analysis.exact.conditions import atoms_of, both, either, equal, negated
 from snap._compiler.analysis.exact.ladder import NO, NoModel
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Atom,
-    Cond,
-    Poly,
-    Renaming,
-    atoms_of,
-    both,
-    either,
-    equal,
-    negated,
-)
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
+from snap._compiler.analysis.exact.renaming import Renaming
+from snap._compiler.analysis.exact.terms import Atom, Poly
 from snap._compiler.ir.contracts import Condition
 from snap._compiler.ir.types import Level, Privilege
 from snap._compiler.walk.contracts import meant
@@ -50,15 +41,20 @@ def obligations(c: ProofContext) -> list[Obligation]:
     found: dict[tuple, Obligation] = {}
     calls: dict[int, list[Pact]] = {}
     for end in c.found.ends:
-        calls.setdefault(end.number, []).append(end)
+        calls.setdefault(end.called.number, []).append(end)
     for ends in calls.values():
         for a, b in itertools.product(ends, ends):
-            for one in a.contract.pairs:
-                _note(found, _shown(c, a, b, one, f"of two threads in one call of `{a.function}`", _one_call(c, a, b)))
+            for one in a.called.contract.pairs:
+                _note(
+                    found,
+                    _shown(
+                        c, a, b, one, f"of two threads in one call of `{a.called.function.name}`", _one_call(c, a, b)
+                    ),
+                )
     for a, b in itertools.product(c.found.ends, c.found.ends):
         if _alike(a, b):
-            for one in a.contract.calls:
-                _note(found, _shown(c, a, b, one, f"of two calls of `{a.function}`", _two_calls(c, a, b)))
+            for one in a.called.contract.calls:
+                _note(found, _shown(c, a, b, one, f"of two calls of `{a.called.function.name}`", _two_calls(c, a, b)))
     return list(found.values())
 
 
@@ -73,12 +69,12 @@ def _one_call(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], li
     """Return what is known of two threads that return from one call."""
 
     def shared(atom: Atom) -> bool:
-        return atom.per.at_least(a.by) and atom.depth <= a.depth
+        return atom.per.at_least(a.called.by) and atom.depth <= a.called.depth
 
-    first, second = _renamed(c, ("pairs", a.by, a.depth), shared)
+    first, second = _renamed(c, ("pairs", a.called.by, a.called.depth), shared)
     other = negated(equal(first.poly(c.walk.thread), second.poly(c.walk.thread)))
-    together = [equal(first.poly(a.unit), second.poly(b.unit)), other]
-    return ((a, first), (b, second)), together, a.by
+    together = [equal(first.poly(a.called.unit), second.poly(b.called.unit)), other]
+    return ((a, first), (b, second)), together, a.called.by
 
 
 def _two_calls(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], list[Cond], Privilege | None]:
@@ -90,7 +86,7 @@ def _two_calls(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], l
 def _renamed(c: ProofContext, key: object, shared: Any) -> tuple[Renaming, Renaming]:
     known = c.notes.get(("returning", key))
     if known is None:
-        known = c.notes["returning", key] = (c.terms.side(1, shared), c.terms.side(2, shared))
+        known = c.notes["returning", key] = (Renaming(c.terms, 1, shared), Renaming(c.terms, 2, shared))
     return known  # type: ignore[return-value]
 
 
@@ -102,9 +98,9 @@ def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tu
         place = a.span if a.trusted else b.span
         return Obligation(Property.CONTRACT, Verdict.UNKNOWN, what, place, "it is not looked at", others=others)
     (_, first), (_, second) = sides
-    goal = _says(c, a, one, _put(a.names, first), _put(b.names, second))
+    goal = _says(c, one, _put(a.names, first), _put(b.names, second))
     asked = [side.cond(fact) for end, side in sides for fact in (*c.facts, *end.path)]
-    asked += [*told, *facts(c, outer, min(a.count, b.count), a.depth if outer is not None else -1, sides)]
+    asked += [*told, *facts(c, outer, min(a.count, b.count), a.called.depth if outer is not None else -1, sides)]
     asked += [*draws.facts(c, outer, sides), negated(goal)]
     answer = c.ladder.solve(asked) if goal != FALSE else None
     if answer is NO:
@@ -132,7 +128,7 @@ def facts(c: ProofContext, outer: Privilege | None, count: int, depth: int, side
     for p in c.found.pacts:
         for q in c.found.pacts:
             if p.fresh & used[0] and q.fresh & used[1]:
-                if p is q and outer is not None and p.count <= count and (depth < 0 or p.depth == depth):
+                if p is q and outer is not None and p.count <= count and (depth < 0 or p.called.depth == depth):
                     found += _in_one_call(c, outer, p, first, second)
                 if _alike(p, q):
                     found += _in_two_calls(c, p, first, q, second)
@@ -140,50 +136,50 @@ def facts(c: ProofContext, outer: Privilege | None, count: int, depth: int, side
 
 
 def _in_one_call(c: ProofContext, outer: Privilege, p: Pact, first: Renaming, second: Renaming) -> Iterator[Cond]:
-    together = TRUE if p.by.at_least(outer) else _same_unit(c, p, first, p, second)
+    together = TRUE if p.called.by.at_least(outer) else _same_unit(c, p, first, p, second)
     a, b = _put(p.names, first), _put(p.names, second)
-    for one in p.contract.pairs:
-        yield from _instances(c, p, one, a, b, together)
+    for one in p.called.contract.pairs:
+        yield from _instances(c, one, a, b, together)
 
 
 def _in_two_calls(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Iterator[Cond]:
     apart = _two_units(c, p, first, q, second)
     a, b = _put(p.names, first), _put(q.names, second)
-    for one in p.contract.calls:
-        yield from _instances(c, p, one, a, b, apart)
+    for one in p.called.contract.calls:
+        yield from _instances(c, one, a, b, apart)
 
 
-def _instances(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
+def _instances(c: ProofContext, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
     """Either of the two may be the first."""
-    for fact in (_says(c, p, one, a, b), _says(c, p, one, b, a)):
+    for fact in (_says(c, one, a, b), _says(c, one, b, a)):
         if fact != FALSE:
             yield either(negated(where), fact)
 
 
 def _alike(p: Pact, q: Pact) -> bool:
     """Calls of one function, with the same memory."""
-    same = p.function == q.function and p.contract == q.contract
-    one, other = (x.memory for x in (p, q))
+    same = p.called.function.name == q.called.function.name and p.called.contract == q.called.contract
+    one, other = (x.called.memory for x in (p, q))
     sizes = len(one.roots) == len(other.roots) and len(one.captured) == len(other.captured)
-    return bool(p.contract.calls) and same and sizes and all(a is b for a, b in zip(one.roots, other.roots))
+    return bool(p.called.contract.calls) and same and sizes and all(a is b for a, b in zip(one.roots, other.roots))
 
 
 def _same_unit(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
     places = [c.walk.block, *((c.walk.cluster,) if c.walk.cluster is not None else ())]
     here = [equal(first.poly(place), second.poly(place)) for place in places]
-    return both(*here, equal(first.poly(p.unit), second.poly(q.unit)))
+    return both(*here, equal(first.poly(p.called.unit), second.poly(q.called.unit)))
 
 
 def _two_units(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
     """Return which have the same part of their memory."""
-    captured = zip(p.memory.captured, q.memory.captured)
+    captured = zip(p.called.memory.captured, q.called.memory.captured)
     return both(
         negated(_same_unit(c, p, first, q, second)), *(equal(first.poly(a), second.poly(b)) for a, b in captured)
     )
 
 
-def _says(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any) -> Cond:
-    return meant(c.terms, p.contract, one, dict(zip(one.params, (a, b))))
+def _says(c: ProofContext, one: Condition, a: Any, b: Any) -> Cond:
+    return meant(c.terms, one, dict(zip(one.params, (a, b))))
 
 
 def _put(names: Any, side: Renaming) -> Any:

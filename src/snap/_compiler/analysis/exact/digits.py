@@ -16,11 +16,11 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.models import evaluated
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, Terms, atoms_of, equal, number
+from snap._compiler.analysis.exact.conditions import atoms_of, equal
+from snap._compiler.analysis.exact.logic import Cond
+from snap._compiler.analysis.exact.renaming import Replaced
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, evaluated, number
 from snap._compiler.ir.hardware import BLOCK_THREADS
 from snap._compiler.ir.integers import Range
 
@@ -153,41 +153,3 @@ def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
             first, second = sorted((mono[0] for mono in c[1].terms), key=lambda atom: atom.number)
             names.setdefault(second, Poly({(first,): 1}))
     return [Replaced(terms, names).cond(c) for c in conds] if names else conds
-
-
-class Replaced:
-    """Conditions in which numbers are said otherwise, where they are multiplied, or are inside of quotients:
-    what is made of them is made anew, with a range of its own.  instead: what each is.
-    """
-
-    def __init__(self, terms: Terms, instead: dict[Atom, Poly]):
-        self.terms, self.instead = terms, instead
-
-    def cond(self, c: Cond) -> Cond:
-        match c:
-            case (logic.GE | logic.EQ | logic.NE, p):
-                return c[0], self.poly(p)
-            case (logic.AND | logic.OR, *inner):
-                return c[0], *map(self.cond, inner)
-            case _:
-                return c
-
-    def poly(self, p: Poly, everywhere: bool = False) -> Poly:
-        """everywhere: also what is in no product."""
-        found = number(0)
-        for mono, k in p.terms.items():
-            product = number(k)
-            for atom in mono:
-                product = product * self.atom(atom, everywhere or len(mono) > 1)
-            found = found + product
-        return found
-
-    def atom(self, atom: Atom, everywhere: bool) -> Poly:
-        if everywhere and atom in self.instead:
-            return self.instead[atom]
-        again: dict[str, Callable[..., Poly]] = {"floor": self.terms.floor, "min": self.terms.least}
-        again |= {"max": self.terms.most}
-        if atom.kind not in again:
-            return Poly({(atom,): 1})
-        parts = tuple(self.poly(part, True) if isinstance(part, Poly) else part for part in atom.parts)
-        return Poly({(atom,): 1}) if parts == atom.parts else again[atom.kind](*parts)

@@ -9,11 +9,11 @@ Equations are taken apart by digits (digits.py), and what is left into parts (sl
 each tried where the one before did not decide:
 
   1. the ranges of the atoms alone (terms.py makes TRUE and FALSE of them)
-  2. linear arithmetic by elimination, a few cases (cases.py); each product of unknowns is an unknown of its own
+  2. linear arithmetic by elimination, a few cases (ask.py); each product of unknowns is an unknown of its own
   3. the same with what is known of products (products.py)
-  4. linear arithmetic by isl, where there are no products and few alternatives (presburger.py)
-  5. where there are choices: linear arithmetic by z3 (smt.py), with few steps; then each way of them by itself, by all
-     steps (choices.py)
+  4. linear arithmetic by isl, where there are no products and few alternatives
+  5. where there are choices: linear arithmetic by z3, with few steps; then each way of them by itself, by all
+     steps (`Ways`)
   6. linear arithmetic by z3, with what is known of products; then with what leads to others
   7. arithmetic with products (z3)
 """
@@ -21,18 +21,18 @@ each tried where the one before did not decide:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.cases import decided
-from snap._compiler.analysis.exact.choices import Ways
+from snap._compiler.analysis.exact.ask import Z3, decided, isl_ask
+from snap._compiler.analysis.exact.conditions import atoms_of, both, negated, simple
 from snap._compiler.analysis.exact.digits import Digits
-from snap._compiler.analysis.exact.presburger import isl_ask
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, each
+from snap._compiler.analysis.exact.renaming import Renaming
 from snap._compiler.analysis.exact.slices import Canon, Slices, completed
-from snap._compiler.analysis.exact.smt import Z3
 from snap._compiler.analysis.exact.system import System, TermModel
-from snap._compiler.analysis.exact.terms import FALSE, Cond, Terms, negated
+from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, number
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, NoModel
 
@@ -41,6 +41,7 @@ LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
 PATIENCE = 8  # z3 may spend the steps of this many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
+MOST_WAYS = 64  # of choices
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class Ladder:
         self._digits = Digits(self.terms)
 
     def solve(self, conds: Iterable[Cond]) -> TermModel | NoModel:
-        kept = {c: None for one in conds for c in (one[1:] if one[0] == logic.AND else (one,)) if c[0] != logic.TRUE}
+        kept = {c: None for c in each(conds) if c != TRUE}
         if FALSE in kept:
             self.asked["ranges"] += 1
             return NO
@@ -143,3 +144,56 @@ class Ladder:
         self.asked[name] += found is not UNKNOWN
         self.failed[name] += 0 if found is not UNKNOWN else max(self._z3.took, 1)
         return found
+
+
+class Ways:
+    """Questions with choices, told apart way by way: a way is the question with a choice's condition, or its opposite,
+    and what the choice is then in its place.  NO only where no way has numbers.  thorough: whether there are certainly
+    no numbers, with all that solvers can do.
+    """
+
+    def __init__(self, terms: Terms, thorough: Callable[[list[Cond]], bool]):
+        self.terms, self.thorough, self.left = terms, thorough, MOST_WAYS
+
+    def none(self, conds: list[Cond]) -> NoModel:
+        """NO where no way has numbers."""
+        conds = self._settled(conds)
+        if FALSE in conds:
+            return NO
+        chosen = _choices(conds)
+        if not chosen:
+            self.left -= 1
+            return NO if self.left >= 0 and self.thorough(conds) else UNKNOWN
+        cond = chosen[0].parts[0]
+        for known, part in ((cond, 1), (negated(cond), 2)):
+            if self.left <= 0 or self.none([known, *self._with(conds, {a: a.parts[part] for a in chosen})]) is not NO:
+                return UNKNOWN
+        return NO
+
+    def _settled(self, conds: list[Cond]) -> list[Cond]:
+        """Put a number in the place of what is equal to it."""
+        conds = list(each([both(*map(simple, conds))]))
+        for c in conds:
+            if c[0] == logic.EQ and len(c[1].terms) <= 2 and len(c[1].atoms) == 1:
+                ((atom, k),) = ((mono[0], k) for mono, k in c[1].terms.items() if mono)
+                if not atom.defined and (atom,) in c[1].terms:
+                    if c[1].constant % k or not atom.low <= -c[1].constant // k <= atom.high:
+                        return [FALSE]
+                    return self._settled(self._with(conds, {atom: number(-c[1].constant // k)}))
+        return conds
+
+    def _with(self, conds: list[Cond], instead: dict[Atom, Poly]) -> list[Cond]:
+        return list(map(Renaming(self.terms).put(instead).cond, conds))
+
+
+def _choices(conds: list[Cond]) -> list[Atom]:
+    """Return the choices by one condition that depends on no other choice, the one with the fewest numbers."""
+    found: dict[Cond, list[Atom]] = {}
+    sizes: dict[Cond, int] = {}
+    for atom in atoms_of(conds):
+        if atom.kind is kinds.ITE:
+            inside = atoms_of([atom.parts[0]])
+            if not any(inner.kind is kinds.ITE for inner in inside):
+                found.setdefault(atom.parts[0], []).append(atom)
+                sizes[atom.parts[0]] = len(inside)
+    return found[min(sizes, key=lambda c: sizes[c])] if found else []

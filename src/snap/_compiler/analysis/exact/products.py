@@ -24,7 +24,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.terms import Atom, Cond, Mono, Poly, polys, without
+from snap._compiler.analysis.exact.logic import Cond, each, polys
+from snap._compiler.analysis.exact.terms import Atom, Mono, Poly, without
 
 MOST_LEMMAS = 400
 MOST_ROWS = 6  # of one size, that are compared with each other
@@ -47,7 +48,7 @@ class Lemmas:
     def __init__(self, conds: list[Cond], axioms: list[Cond], atoms: list[Atom]):
         self.monos = {mono for c in (*conds, *axioms) for p in polys(c) for mono in p.terms if len(mono) > 1}
         ordered = sorted(self.monos, key=_named)
-        flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == logic.AND else (c,))]
+        flat = list(each((*conds, *axioms)))
         known = [p for c in flat for p in ([c[1]] if c[0] == logic.GE else [c[1], -c[1]] if c[0] == logic.EQ else [])]
         quotients = [atom for atom in atoms if atom.kind is kinds.DIV]
         limits = [*known, *_renamed(flat, known)] if quotients else known

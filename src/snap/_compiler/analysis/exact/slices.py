@@ -22,21 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from snap._compiler.analysis.exact import logic
-from snap._compiler.analysis.exact.models import evaluated, holds
+from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, negated
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, each, mapped
 from snap._compiler.analysis.exact.system import TermModel
-from snap._compiler.analysis.exact.terms import (
-    FALSE,
-    TRUE,
-    Atom,
-    Cond,
-    Poly,
-    at_least,
-    atoms_of,
-    both,
-    negated,
-    number,
-    without,
-)
+from snap._compiler.analysis.exact.terms import Atom, Poly, evaluated, holds, number, without
 from snap._compiler.analysis.solvers.solve import UNKNOWN, NoModel
 
 SliceKey = tuple
@@ -54,7 +43,7 @@ class Slices:
         self.kept = set(kept)
         self.chosen: list[tuple[Atom, list[Poly] | Cond]] = []
         self.parts: list[list[Cond]] = []
-        self.left = self._without_loose([one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,))])
+        self.left = self._without_loose(list(each(conds)))
         self.impossible = FALSE in self.left
         if not self.impossible:
             self.parts = _apart(self.left)
@@ -95,7 +84,7 @@ class Slices:
                     where.setdefault(one, {})[k] = None
                 todo += [k, *(j for one in before if len(where[one]) <= MOST_BOUNDS for j in where[one])]
                 break
-        return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,)) if one != TRUE))
+        return list(dict.fromkeys(one for one in each(conds) if one != TRUE))
 
     def _between(self, conds: list[Cond], atom: Atom) -> Cond | None:
         """Return what is left of conditions that say how large an atom is, where it is nowhere else; None where they
@@ -212,11 +201,7 @@ class Canon:
         self.key: SliceKey = (said, tuple(self._what))
 
     def _cond(self, c: Cond) -> SliceKey:
-        match c:
-            case (logic.GE | logic.EQ | logic.NE, p):
-                return c[0], self._poly(p)
-            case _:
-                return c[0], *map(self._cond, c[1:])
+        return mapped(c, self._poly, self._cond)
 
     def _poly(self, p: Poly) -> SliceKey:
         return tuple((tuple(map(self._atom, mono)), k) for mono, k in p.terms.items())
@@ -224,10 +209,7 @@ class Canon:
     def _atom(self, atom: Atom) -> int:
         found = self._numbers.get(atom)
         if found is None:
-            parts = tuple(
-                self._poly(part) if isinstance(part, Poly) else self._cond(part) if isinstance(part, tuple) else part
-                for part in atom.parts
-            )
+            parts = atom.mapped(self._poly, self._cond)
             found = self._numbers[atom] = len(self.order)
             self.order.append(atom)
             self._what.append((atom.kind, atom.low, atom.high, parts))

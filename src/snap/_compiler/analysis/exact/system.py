@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.models import holds
+from snap._compiler.analysis.exact.conditions import atoms_of, negated
+from snap._compiler.analysis.exact.logic import Cond, polys
 from snap._compiler.analysis.exact.products import Lemmas, ge
-from snap._compiler.analysis.exact.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
+from snap._compiler.analysis.exact.terms import Atom, Mono, Poly, Terms, holds
 from snap._compiler.analysis.solvers.solve import UNKNOWN, NoModel
 
 TermModel = dict[Atom, int]

@@ -1,4 +1,4 @@
-"""Integers as polynomials over atoms, and conditions over them.
+"""Integers as polynomials over atoms.
 
 A `Poly` is a sum of products of atoms with integer factors.  An `Atom` is a number of the program (`BASE`: a thread's
 position, a parameter, a loop's counter, a value that was read), or defined by others (`DEFINED`, kinds.py):
@@ -10,25 +10,25 @@ position, a parameter, a loop's counter, a value that was read), or defined by o
     (ITE, c, x, y)     x where the condition holds, else y
     (MIN, x, y) (MAX, x, y)
 
-A condition is a tuple (logic.py): (GE, p) for p >= 0, (EQ, p) for p == 0, (NE, p), (AND, ...), (OR, ...), TRUE, FALSE.
-Input and output: both.  Invariant: everything is exact over the integers, nothing wraps, nothing is guessed.  `span` is
-where a polynomial lies by the ranges of its atoms alone.  Non-goals: what depends on several facts (ladder.py).
+Input and output: polynomials, and conditions over them (logic.py).  Invariant: everything is exact over the integers,
+nothing wraps, nothing is guessed.  `span` is where a polynomial lies by the ranges of its atoms alone.  Non-goals: what
+depends on several facts (ladder.py).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, KeysView
+import math
+from collections.abc import Callable, KeysView
+from typing import Any
 
-from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.kinds import AtomKind
+from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, holds_for, polys
 from snap._compiler.ir.integers import Range
-from snap._compiler.ir.types import GRID1, Level, Privilege
+from snap._compiler.ir.types import GRID1, Privilege
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
-Cond = tuple
-TRUE: Cond = (logic.TRUE,)
-FALSE: Cond = (logic.FALSE,)
 
 
 class Atom:
@@ -42,8 +42,18 @@ class Atom:
     def __init__(self, number: int, kind: AtomKind, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
         self.per, self.depth, self.name, self.defined = per, depth, name, kind in kinds.DEFINED
-        inner = [list(polys(part)) if isinstance(part, tuple) else [part] for part in parts]
-        self.inside = frozenset([self]).union(*[p.inside for ps in inner for p in ps if isinstance(p, Poly)])
+        self.inside = frozenset([self]).union(*[p.inside for p in self.polys])
+
+    @property
+    def polys(self) -> list[Poly]:
+        """Return those that it is made of, also as parts of a condition."""
+        inner = (polys(part) if isinstance(part, tuple) else (part,) for part in self.parts)
+        return [p for ps in inner for p in ps if isinstance(p, Poly)]
+
+    def mapped(self, poly: Callable[[Poly], Any], cond: Callable[[Cond], Any]) -> tuple:
+        """Return what is made of its parts, by what each is."""
+        made = (poly(p) if isinstance(p, Poly) else cond(p) if isinstance(p, tuple) else p for p in self.parts)
+        return tuple(made)
 
     def __hash__(self) -> int:
         """So that sets of atoms have one order in every process."""
@@ -96,6 +106,9 @@ class Poly:
 
     def __sub__(self, other: Poly | int) -> Poly:
         return self + -other
+
+    def __rsub__(self, other: int) -> Poly:
+        return number(other) - self
 
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):
@@ -194,7 +207,6 @@ class Terms:
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self._known: dict[object, Poly] = {}
-        self._sides: dict[tuple[int, Atom], Poly] = {}
         self._spans: dict[Poly, Range] = {}  # of remainders, and of others that are known to lie there
         self._definitions: dict[Atom, list[Cond]] = {}
 
@@ -220,12 +232,11 @@ class Terms:
         key: object = None,
     ) -> Poly:
         """A new number of the program.  key: where it is the same again."""
-        if key is not None and ("base", kind, key) in self._known:
-            return self._known["base", kind, key]
-        made = self._atom(kind, (), low, high, per, depth, name)
-        if key is not None:
-            self._known["base", kind, key] = made
-        return made
+        if key is None:
+            return self._atom(kind, (), low, high, per, depth, name)
+        if ("base", kind, key) not in self._known:
+            self._known["base", kind, key] = self._atom(kind, (), low, high, per, depth, name)
+        return self._known["base", kind, key]
 
     def _atom(
         self, kind: AtomKind, parts: tuple, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = ""
@@ -351,147 +362,92 @@ class Terms:
             found = self._definitions[atom] = define(self, atom)
         return found
 
-    # ---- renaming ----
-
-    def side(self, side: int, shared: Callable[[Atom], bool]) -> Renaming:
-        return Renaming(self, side, shared)
-
     def of_side(self, side: int, atom: Atom) -> Poly:
-        found = self._sides.get((side, atom))
-        if found is None:
-            name = f"{atom.name or atom.kind + str(atom.number)}#{side}"
-            found = self._atom(atom.kind, (), atom.low, atom.high, atom.per, atom.depth, name)
-            self._sides[side, atom] = found
-        return found
+        """Name what an atom of the program is for one of two threads."""
+        name = f"{atom.name or atom.kind + str(atom.number)}#{side}"
+        return self.base(atom.kind, atom.low, atom.high, atom.per, atom.depth, name, key=(side, atom))
 
 
-class Renaming:
-    """Rename what is true of one of two threads that are compared: its own atoms get names of their own."""
-
-    def __init__(self, terms: Terms, side: int, shared: Callable[[Atom], bool]):
-        self.terms, self.number, self.shared = terms, side, shared
-        self._atoms: dict[Atom, Poly] = {}
-        self._polys: dict[Poly, Poly] = {}
-        self._conds: dict[Cond, Cond] = {}
-
-    def put(self, atom: Atom, p: Poly) -> None:
-        """Name what replaces an atom."""
-        self._atoms[atom] = p
-
-    def poly(self, p: Poly) -> Poly:
-        found = self._polys.get(p)
-        if found is None:
-            found = ZERO
-            for mono, k in p.terms.items():
-                product = number(k)
-                for atom in mono:
-                    product = product * self.atom(atom)
-                found = found + product
-            self._polys[p] = found
-        return found
-
-    def atom(self, atom: Atom) -> Poly:
-        found = self._atoms.get(atom)
-        if found is None:
-            found = self._atoms[atom] = self._renamed(atom)
-        return found
-
-    def _renamed(self, atom: Atom) -> Poly:
-        if not atom.defined:
-            return Poly({(atom,): 1}) if self.shared(atom) else self.terms.of_side(self.number, atom)
-        parts = tuple(
-            self.poly(part) if isinstance(part, Poly) else self.cond(part) if isinstance(part, tuple) else part
-            for part in atom.parts
-        )
-        if parts == atom.parts:
-            return Poly({(atom,): 1})
-        return self.terms.defined(atom.kind, parts, atom.low, atom.high)
-
-    def cond(self, c: Cond) -> Cond:
-        found = self._conds.get(c)
-        if found is None:
-            match c:
-                case (logic.GE | logic.EQ | logic.NE, p):
-                    found = (c[0], self.poly(p))
-                case (logic.AND | logic.OR, *inner):
-                    found = (c[0], *(self.cond(one) for one in inner))
-                case _:
-                    found = c
-            self._conds[c] = found
-        return found
+# ---- evaluation -----------------------------------------------------------------------------------------------------
 
 
-# ---- conditions -----------------------------------------------------------------------------------------------------
+def evaluated(p: Poly, at: dict[Atom, int]) -> int:
+    """Its value, by plain evaluation, where the base atoms are these numbers; a quotient by zero is 0."""
+    total = 0
+    for mono, k in p.terms.items():
+        for atom in mono:
+            k *= _value(atom, at)
+        total += k
+    return total
 
 
-def at_least(x: Poly, y: Poly | int) -> Cond:
-    """x >= y"""
-    p = x - y
-    low, high = p.span()
-    return TRUE if low >= 0 else FALSE if high < 0 else (logic.GE, p)
-
-
-def below(x: Poly, y: Poly | int) -> Cond:
-    """x < y"""
-    return at_least((y if isinstance(y, Poly) else number(y)) - 1, x)
-
-
-def equal(x: Poly, y: Poly | int) -> Cond:
-    p = x - y
-    low, high = p.span()
-    return TRUE if low == high == 0 else FALSE if low > 0 or high < 0 else (logic.EQ, p)
-
-
-def both(*conds: Cond) -> Cond:
-    kept: dict[Cond, None] = {}
-    for c in conds:
-        for one in c[1:] if c[0] == logic.AND else (c,):
-            if one == FALSE:
-                return FALSE
-            if one != TRUE:
-                kept[one] = None
-    return TRUE if not kept else next(iter(kept)) if len(kept) == 1 else (logic.AND, *kept)
-
-
-def either(*conds: Cond) -> Cond:
-    return negated(both(*map(negated, conds)))
-
-
-def negated(c: Cond) -> Cond:
-    match c:
-        case (logic.TRUE,):
-            return FALSE
-        case (logic.FALSE,):
-            return TRUE
-        case (logic.GE, p):
-            return at_least(-p, 1)
-        case (logic.EQ, p):
-            return (logic.NE, p)
-        case (logic.NE, p):
-            return (logic.EQ, p)
-        case (logic.AND, *inner):
-            return (logic.OR, *map(negated, inner))
-        case (logic.OR, *inner):
-            return (logic.AND, *map(negated, inner))
+def _value(atom: Atom, at: dict[Atom, int]) -> int:
+    """Evaluate a defined atom by its definition."""
+    if atom in at:
+        return at[atom]
+    match atom.kind, atom.parts:
+        case kinds.FLOOR, (x, n):
+            found = evaluated(x, at) // n
+        case kinds.DIV, (x, y):
+            a, b = evaluated(x, at), evaluated(y, at)
+            found = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        case kinds.MOD, (x, y):
+            found = evaluated(x, at) % evaluated(y, at)
+        case kinds.AND, (x, y, _):
+            found = evaluated(x, at) & evaluated(y, at)
+        case kinds.ITE, (c, x, y):
+            found = evaluated(x if holds(c, at) else y, at)
+        case ((kinds.MIN | kinds.MAX), (x, y)):
+            found = (min if atom.kind is kinds.MIN else max)(evaluated(x, at), evaluated(y, at))
         case _:
-            raise ValueError(c)
+            raise KeyError(atom)
+    at[atom] = found
+    return found
 
 
-def polys(c: Cond) -> Iterable[Poly]:
-    match c:
-        case (logic.GE | logic.EQ | logic.NE, p):
-            yield p
-        case (logic.AND | logic.OR, *inner):
-            for one in inner:
-                yield from polys(one)
+def holds(c: Cond, at: dict[Atom, int]) -> bool:
+    return holds_for(c, lambda p: evaluated(p, at))
 
 
-def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
-    """All atoms, those inside of defined ones included, by number."""
-    found = [p.inside for c in conds for p in polys(c)]
-    return sorted(frozenset().union(*found, *(p.inside for p in more)), key=_number)
+# ---- `x & y` --------------------------------------------------------------------------------------------------------
 
 
-def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:
-    """Tell whether values decide that no launch gives, and that were not computed from such: what memory holds."""
-    return any(atom.kind is kinds.ANY and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))
+BITS = 16  # of numbers that are looked at bit by bit
+
+
+def bitand(terms: Terms, x: Poly, y: Poly) -> Poly | None:
+    """None where the operands are not numbers of few bits."""
+    a, b = x.value, y.value
+    if a is not None and b is not None:
+        return number(a & b)
+    if a is not None and b is None:
+        x, y, a, b = y, x, b, a
+    if b is not None and b >= 0:
+        return _bits_of(terms, x, b)
+    for one, other in ((x, y), (y, x)):
+        for mono, k in one.terms.items():  # (p ^ y) & y is what y has, and p has not
+            if k == -2 and len(mono) == 1 and mono[0].kind is kinds.AND and other in mono[0].parts[:2]:
+                if one == mono[0].parts[0] + mono[0].parts[1] - Poly({mono: 2}):
+                    return other - Poly({mono: 1})
+    for one, other in ((x, y), (y, x)):
+        place = math.gcd(*other.terms.values())
+        bit = Poly({mono: k // place for mono, k in other.terms.items()})
+        low, high = terms.span(bit)
+        if place & place - 1 == 0 and 0 <= low and high <= 1:  # one bit, in its place
+            return terms.least(terms.modulo(terms.floor(one, place), 2), bit) * place
+    spans = terms.span(x), terms.span(y)
+    if min(spans[0][0], spans[1][0]) < 0 or max(spans[0][1], spans[1][1]) >= 1 << BITS:
+        return None
+    bits = min(spans[0][1], spans[1][1]).bit_length()
+    first, second = sorted((x, y), key=lambda p: sorted(([atom.number for atom in m], k) for m, k in p.terms.items()))
+    return terms.defined(kinds.AND, (first, second, bits), 0, min(spans[0][1], spans[1][1]))
+
+
+def _bits_of(terms: Terms, x: Poly, mask: int) -> Poly:
+    """Return the bits of the mask, stretch by stretch: bits 2 to 4 are x / 4 % 8, in their place, of any number."""
+    found, at = ZERO, 0
+    while mask >> at:
+        many = (~(mask >> at) & (mask >> at) + 1).bit_length() - 1  # ones from here on
+        found = found + terms.modulo(terms.floor(x, 1 << at), 1 << many) * (1 << at)
+        at += many or 1
+    return found

@@ -18,9 +18,9 @@ is `(kind, ...)`; those made of forms are in analysis/linear/forms.py, and the o
 
 Assumptions.  Signed arithmetic that leaves its type has no meaning in CUDA, but a proof must show that it does not.
 The inference takes a sum whose factors are small (`REACH`, `LIKELY`) for one that stays in its type.  Each time that is
-noted in `Values.assumed`, and `Values.answer` gives a conclusion together with what was assumed on the way.  Where a
-launch breaks an assumption, the program has no meaning, so that no barrier is missing in one that has: the error is on
-the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer is proved.
+noted in `Values.assumed`.  Where a launch breaks an assumption, the program has no meaning, so that no barrier is
+missing in one that has: the error is on the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer
+is proved.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
 from snap._compiler.ir.integers import Range, held_by
 from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
+from snap._compiler.ir.walk import ways_out
 from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
@@ -47,26 +48,6 @@ ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # what they index is memory.
 REACH = {forms.THREAD: BLOCK_THREADS, forms.BLOCK: 1, forms.CLUSTER: 1, forms.COUNT: 1}
 LIKELY = 4096
-
-
-@record
-class Assumption:
-    """That what this form says is a number of the type."""
-
-    form: Form
-    type: Scalar
-
-
-@record
-class Conclusion:
-    """A conclusion.  It is proved where nothing was assumed on the way to it."""
-
-    value: object
-    assumptions: frozenset[Assumption]
-
-    @property
-    def proved(self) -> bool:
-        return not self.assumptions
 
 
 def called(frame: Frame, call: int) -> Frame:
@@ -164,11 +145,6 @@ class Values:
     uids: list[int] = field(default_factory=list)  # of these, what they were
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
-
-    def answer(self, value: object) -> Conclusion:
-        """The value, with all that has been assumed up to now and is not plain from the types of what it is about."""
-        open_ = {Assumption(x, type) for x, type in self.assumed.items() if not _inside(self._span(x), held_by(type))}
-        return Conclusion(value, frozenset(open_))
 
     def read(self, frame: Frame, var: ir.Var) -> Form:
         found = self.known.get((frame, var.uid))
@@ -425,10 +401,6 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
     return Linear(values, frame, at).of(e)
 
 
-def _inside(inner: Range, outer: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
 def wrapped(x: Form, type: Scalar, values: Values) -> Form:
     """The number of that type that is x up to a multiple of 2 ** bits: x itself where the type certainly holds it."""
     low, high = held_by(type)
@@ -472,16 +444,32 @@ def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position
             a, b = form(left, values, frame, at), form(right, values, frame, at)
             if not truth:
                 op = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[op]
-            one = forms.number(1)
-            match op:
-                case "<":
-                    return [forms.subtract(forms.subtract(b, a), one)]
-                case "<=":
-                    return [forms.subtract(b, a)]
-                case ">":
-                    return [forms.subtract(forms.subtract(a, b), one)]
-                case ">=":
-                    return [forms.subtract(a, b)]
-                case "==":
-                    return [forms.subtract(a, b), forms.subtract(b, a)]
+            more, less = forms.subtract(a, b), forms.subtract(b, a)
+            strict = {"<": [forms.subtract(less, forms.number(1))], ">": [forms.subtract(more, forms.number(1))]}
+            return {**strict, "<=": [less], ">=": [more], "==": [more, less], "!=": []}[op]
     return []
+
+
+# ---- how often a loop's body runs -----------------------------------------------------------------------------------
+
+
+@record
+class Trips:
+    """The body runs `count` times.  Where that is not exact, it runs at most so often, and not at all where `count` is
+    negative.
+    """
+
+    count: Form
+    exact: bool
+
+
+def trips(s: ir.For, values: Values, frame: Frame, at: Position | None) -> Trips | None:
+    """None where the step is no number.  What `values` assumes of the bounds, this does, too."""
+    start, stop, step = (form(e, values, frame, at) for e in (s.start, s.stop, s.step))
+    if not forms.is_number(step) or not step[0]:
+        return None
+    way = 1 if step[0] > 0 else -1
+    far = forms.times(forms.subtract(stop, start), way)  # what lies between
+    count = forms.quotient(forms.add(far, forms.number(abs(step[0]) - 1)), abs(step[0]))
+    leaves = any(not isinstance(way_out, ir.Continue) for way_out in ways_out(s.body))
+    return Trips(count, values.not_negative(count) and not leaves)

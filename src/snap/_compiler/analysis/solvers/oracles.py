@@ -4,7 +4,7 @@ Input and output of `ask_z3` and `ask_isl`: a question in the solver's own text,
 UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`; `PointSet` is a set that others are taken from
 (prove/properties/covered_sets.py).  Invariant: NO only where the solver says so within its number of steps, which no
 machine's speed and no earlier question changes; a model has been evaluated.  Non-goals: speed: they are asked beside
-our own solver, in tests and in proofs (exact/smt.py and exact/presburger.py ask them about polynomials).  Neither is
+our own solver, in tests and in proofs (exact/ask.py asks them about polynomials).  Neither is
 needed to use Snap: they are imported when they are asked, here and nowhere else (tests/test_imports.py).
 """
 

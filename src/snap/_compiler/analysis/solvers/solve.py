@@ -14,7 +14,7 @@ analysis/solvers/oracles.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from enum import Enum
 from typing import Any
 
@@ -37,7 +37,6 @@ class NoModel(Enum):
 
 
 NO, UNKNOWN = NoModel.NO, NoModel.UNKNOWN
-Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | NoModel"]
 
 # How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is a multiple of a row
 # (`_Unit`), or these rows hold if the unknowns among them are moved far enough (`_Rows`).

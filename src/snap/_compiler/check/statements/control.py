@@ -7,7 +7,6 @@ statement that is wrong is reported and left out; checking goes on with the next
 
 from __future__ import annotations
 
-from snap._compiler.analysis.linear.trips import known_range
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Variable
 from snap._compiler.check.core.constants import constant_int
@@ -35,7 +34,7 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import is_tuple
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar, scalar_of
-from snap._compiler.ir.walk import expressions, statements, window_indices
+from snap._compiler.ir.walk import expressions, known_range, statements, window_indices
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.analysis.linear.values import Frame, called, is_integer
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -24,6 +23,7 @@ from snap._compiler.ir.effects import Kind
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
+from snap._compiler.ir.walk import loop_values
 from snap._compiler.sync.conflicts.accesses import Accesses
 from snap._compiler.sync.conflicts.context import Context, context_of
 from snap._compiler.sync.conflicts.edges import Finder, Visitor

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from snap._compiler.analysis import concrete
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.analysis.linear.values import is_integer
 from snap._compiler.ir import effects
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.walk import bodies, statements, variables, walk
+from snap._compiler.ir.walk import bodies, loop_values, statements, variables, walk
 
 MOST_STEP = 1 << 16  # beyond, an index may wrap
 MOST_VALUES = 8  # of a loop whose iterations are looked at one by one, and of a variable that comes around

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import begins
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.walk import bodies, statements
+from snap._compiler.ir.walk import bodies, loop_values, statements
 
 
 def total(counts: Iterable[int | None]) -> int | None:

@@ -21,13 +21,12 @@ from dataclasses import dataclass
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.analysis.linear.values import facts, form
 from snap._compiler.analysis.syntactic import SameText, Text, direction, first_values, trip_of
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import assigned, puts_into
-from snap._compiler.ir.walk import bodies, callees, lifetimes, statements, variables, walk, ways_out
+from snap._compiler.ir.walk import bodies, callees, lifetimes, loop_values, statements, variables, walk, ways_out
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.dataflow import Forward
@@ -23,7 +22,7 @@ from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import I32, WARPGROUP1, Level, Place
-from snap._compiler.ir.walk import bodies
+from snap._compiler.ir.walk import bodies, loop_values
 from snap._compiler.sync.pipelines.lowered import Lagging, release
 from snap.record import replace
 

@@ -25,7 +25,7 @@ from snap._compiler.check.core.outside import describe_object, instead_of
 from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Instance, Want
-from snap._compiler.check.functions.arguments import arguments, bound, inherit, satisfied
+from snap._compiler.check.functions.arguments import Incoming, arguments, bound, inherit, satisfied
 from snap._compiler.check.functions.function import instantiate
 from snap._compiler.check.functions.records import as_written, fields_given
 from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
@@ -322,13 +322,7 @@ def device_call(
             made = arguments(c, uniform, given, e)
             header = uniform
     args, handles, incoming, captured = made or arguments(c, header, given, e)
-    try:
-        instance = instantiate(c.program, definition, constexprs, c.place, incoming)
-    except SnapError as error:
-        c.errors.extend(
-            _of_the_instance(err.diagnostic, name, header, constexprs, c.place, e.span) for err in error.all
-        )
-        raise c.poisoned() from None
+    instance = _instantiated(c, header, constexprs, incoming, e.span)
     function = instance.function
     args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
     handles = [*handles, *(None for _ in captured)]
@@ -347,6 +341,20 @@ def device_call(
     c.out.extend(after)
     c.called_record = record  # last: arguments are calls, too
     return value
+
+
+def _instantiated(
+    c: Checker, header: Header, constexprs: Mapping[str, object], incoming: Mapping[str, Incoming], span: Span
+) -> Instance:
+    definition = header.definition
+    try:
+        return instantiate(c.program, definition, constexprs, c.place, incoming)
+    except SnapError as error:
+        c.errors.extend(
+            _of_the_instance(err.diagnostic, definition.tree.name, header, constexprs, c.place, span)
+            for err in error.all
+        )
+        raise c.poisoned() from None
 
 
 # T-Uniform: f only computes, G |- ei : ti @ p, f returns t @ q => G |- f(e1, ..., en) : t @ p

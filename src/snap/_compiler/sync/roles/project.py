@@ -23,8 +23,6 @@ from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import GRID1, Level, Place, Space
 from snap._compiler.ir.walk import (
     bodies,
-    callees,
-    expressions,
     only_computes,
     own_expressions,
     statements,

@@ -151,6 +151,15 @@ class Each:
 
 
 @node
+class Let:
+    """A value in which names stand for others, evaluated before it: an inlined function, where an expression calls it."""
+
+    given: tuple[tuple[str, Expr], ...]
+    value: Expr
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Sequence:
     """A tuple or a list display.  listed: in brackets."""
 
@@ -173,6 +182,7 @@ Expr = (
     | Chain
     | Logical
     | Conditional
+    | Let
     | Lambda
     | Each
     | Sequence

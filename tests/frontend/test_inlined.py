@@ -450,14 +450,14 @@ def test_python_does_not_call_it():
 
 
 @inline
-def squared(a):
+def square_of(a):
     """Its square."""
     return a * a
 
 
 @inline
 def plus(a, b):
-    return squared(a) + b
+    return square_of(a) + b
 
 
 @inline
@@ -476,17 +476,17 @@ def in_expressions(x: ptr(int), n: int):
     with each(warp, x):
         t: int @ thread[1] = id()
         s = 0
-        for i in range(squared(n)):
-            s += in_warp(t) + squared(i)
+        for i in range(square_of(n)):
+            s += in_warp(t) + square_of(i)
         with each(thread, x) as t:
             r: int[1] = 0
-            a = r[0] + squared(next_of(r)) * 10 + r[0] * 100
-            if t > 3 and squared(next_of(r)) > 1:
+            a = r[0] + square_of(next_of(r)) * 10 + r[0] * 100
+            if t > 3 and square_of(next_of(r)) > 1:
                 a += 1000
-            while squared(next_of(r)) < 50:
+            while square_of(next_of(r)) < 50:
                 a += 10000
-            z: int[3] = [squared(next_of(r)) for i in range(3)]
-            z[squared(r[0]) % 3] += squared(next_of(r))
+            z: int[3] = [square_of(next_of(r)) for i in range(3)]
+            z[square_of(r[0]) % 3] += square_of(next_of(r))
             x[t] = s + a + z[0] + z[1] * 3 + z[2] * 7 + plus(x[t], plus(t, 2))
 
 

@@ -152,7 +152,9 @@ class Each:
 
 @node
 class Let:
-    """A value in which names stand for others, evaluated before it: an inlined function, where an expression calls it."""
+    """A value in which names stand for others, evaluated before it: what an inlined function is where an expression
+    calls it.
+    """
 
     given: tuple[tuple[str, Expr], ...]
     value: Expr

@@ -312,10 +312,11 @@ def device_call(
             help="mend the call, or the requirements of the function",
         ) from None
     satisfied(c, header, e.span, name)
+    before: list[ir.Stmt] = []
     after: list[ir.Stmt] = []
     record: RecordName | None = None
     if definition.records is not None:
-        given, record, after = fields_given(c, header, given, e.span)
+        given, record, before, after = fields_given(c, header, given, e.span)
     made = None
     if used and (uniform := _for_all_alike(c, header, constexprs, want)) is not None:
         with c.trial():
@@ -337,6 +338,7 @@ def device_call(
         help = _for_all(name, want.privilege)
         target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
     c.uses_unsafe |= function.uses_unsafe
+    c.out.extend(before)
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     c.out.extend(after)
     c.called_record = record  # last: arguments are calls, too

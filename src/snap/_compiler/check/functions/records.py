@@ -22,7 +22,7 @@ from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, t
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import type_of
-from snap._compiler.check.operations.records import hold, values
+from snap._compiler.check.operations.records import hold, settled, values
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.records import RecordParameter
@@ -150,7 +150,7 @@ class _CallByField:
                 help="pass it once",
             )
         self.referred.append(at)
-        at = once_indexed(c, at, self._at(p, type))
+        at = settled(c, at, Want(self._at(p, type), "chooses a record"), written=True)
         for leaf in type.leaves:
             self.flat[f"{p.name}.{leaf.path}"] = self._reference(at, leaf, e.span)
 
@@ -196,18 +196,6 @@ class _CallByField:
             c.bind(f"{made.name}.{leaf.path}", Variable(var))
             self.flat[f"{result.name}.{leaf.path}"] = tree.Name(f"{made.name}.{leaf.path}", span=span)
         return made
-
-
-def once_indexed(c: Checker, at: RecordPlace, p: Privilege) -> RecordPlace:
-    """The same place: which record of an array it is does not change while the call runs."""
-
-    def once(e: tree.Expr) -> tree.Expr:
-        value = convert.settled(expression(c, e, Want(p, "chooses a record")))
-        if isinstance(value, ir.Const):
-            return tree.Number(value.value, span=e.span)
-        return tree.Known(Variable(c.remembered("at", value, p, e.span).var), "at", span=e.span)
-
-    return RecordPlace(at.root, at.type, at.path, tuple(map(once, at.index)), at.span)
 
 
 def _apart(a: RecordPlace, b: RecordPlace) -> bool:

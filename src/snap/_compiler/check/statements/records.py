@@ -20,7 +20,7 @@ from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, p
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.record_types import type_of
 from snap._compiler.check.operations.record_words import RecordValue, as_vector
-from snap._compiler.check.operations.records import hold, values
+from snap._compiler.check.operations.records import hold, settled, values
 from snap._compiler.check.statements.assignments import first_value, wanted_by
 from snap._compiler.check.statements.several import kept_in_turn
 from snap._compiler.frontend import tree
@@ -214,6 +214,7 @@ def store(c: Checker, at: RecordPlace, value: RecordValue, span: Span) -> None:
         made = access(c, whole, at.index, Want(THREAD1, "is one thread's own index"), at.span)
         c.out.append(ir.Assign(ir.MemTarget(made, span=at.span), as_vector(value, vector, span), span=span))
         return
+    at = settled(c, at, Want(THREAD1 if isinstance(at.root, Memory) else _privilege(c, at), ""), written=True)
     mark, ends = len(c.out), []
     for (leaf, index), item in zip(elements(value.type), value.items):
         numbers = tuple(tree.Number(k, span=at.span) for k in index)

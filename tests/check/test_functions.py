@@ -124,14 +124,31 @@ def test_results():
     before = "@device\n@requires(thread[32])\ndef f(v: int @ thread[1]) -> int @ {}:\n    return {}\n@device\n@requires(thread[32])\ndef g():\n    pass"
     low, high = before.format("thread[1]", "v"), before.format("thread[32]", "3")
     assert in_block("with group(thread[32]):\n    x: int @ thread[1] = f(3) + f(4)", before=low) == []
-    assert in_block("with group(thread[32]):\n    x: int = f(3)", before=low) == [("SNAP006", 2)]
+    of_threads = "t: int @ thread[1] = id()\nwith group(thread[32]):\n    "
+    assert in_block(of_threads + "x: int = f(t)", before=low) == [("SNAP006", 3)]
+    assert in_block("with group(thread[32]):\n    x: int = f(3)", before=low) == []
     assert in_block("with group(thread[32]):\n    x: int = f(3)", before=high) == []
     assert in_block("with group(thread[32]):\n    if f(3) > 2:\n        pass", before=high) == []
-    assert in_block("with group(thread[32]):\n    if f(3) > 2:\n        pass", before=low) == [("SNAP006", 2)]
+    assert in_block("with group(thread[32]):\n    if f(3) > 2:\n        pass", before=low) == []
+    assert in_block(of_threads + "if f(t) > 2:\n        pass", before=low) == [("SNAP006", 3)]
     assert in_block("with group(thread[32]):\n    f(3)", before=low) == []
     assert in_block("with group(thread[32]):\n    x: int @ thread[1] = g()", before=low) == [("SNAP018", 2)]
     assert program("@device\n@requires(thread[1])\ndef f() -> int[4] @ thread[1]:\n    pass")[0][0] == "SNAP018"
     assert program("@device\n@requires(thread[1])\ndef f(p: ptr(int) @ thread[1]) -> ptr(int) @ thread[1]:\n    return p")[0][0] == "SNAP018"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t: int @ thread[1] = id()\n    return v + t",
+        "return v + intrinsic.reduce_add(1)",
+        "return other(v)",
+    ],
+)
+def test_the_result_of_a_function_that_does_more_than_compute_is_a_threads(body):
+    other = "@device\n@requires(thread[32])\ndef other(v: int @ thread[1]) -> int @ thread[1]:\n    t: int @ thread[1] = id()\n    return t\n\n"
+    f = f"{other}@device\n@requires(thread[32])\ndef f(v: int @ thread[1]) -> int @ thread[1]:\n    {body}"
+    assert in_block("with group(thread[32]):\n    x: int = f(3)", before=f) == [("SNAP006", 2)]
 
 
 def test_recursion_is_refused():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from check.checking import execute
+
+from snap import *
 
 HEAD = """\
 from typing import NamedTuple
@@ -15,6 +18,11 @@ from typing import NamedTuple
 class W(NamedTuple):
     a: float
     n: int = 3
+
+
+class V(NamedTuple):
+    p: int
+    q: int
 
 
 @device(thread)
@@ -42,6 +50,11 @@ def changed(n: ref(int[1])) -> int:
 def next(w: ref(W)) -> W:
     w.n += 1
     return W(w.a, w.n)
+
+
+@device(thread)
+def added_to(w: ref(W), by: int):
+    w.n += by
 
 
 @kernel(threads=32)
@@ -91,6 +104,14 @@ def test_elements_of_a_list_are_evaluated_one_after_the_other():
         ("x[i] = next(w).n if i > 3 else 7\nx[i] += 10 * w.n", lambda i: np.where(i > 3, 11, 7)),
         ("u = W(w.a, next(w).n)\nx[i] = u.n + 10 * w.n", lambda i: 11),
         ("x[i] = two(next(w).n, 0.0)[0] + 10 * w.n", lambda i: 12),
+        ("added_to(w, next(w).n)\nx[i] = w.n", lambda i: 2),
+        ("ws: W[3]\nws[1] = W(0.0, 5)\nws[0].n = 1\nadded_to(ws[ws[0].n], 2)\nx[i] = ws[1].n * 10 + ws[0].n", lambda i: 71),
+        ("vs: V[2]\nvs[0].p = 1\nvs[vs[0].p] = V(0, 7)\nx[i] = vs[1].q * 10 + vs[0].q", lambda i: 70),
+        ("vs: V[2]\nvs[vs[0].p] = V(1, 7)\nx[i] = vs[0].q * 10 + vs[1].q", lambda i: 70),
+        ("ws: W[3]\nws[next(w).n] = W(1.0, 5)\nx[i] = ws[1].n * 10 + w.n", lambda i: 51),
+        ("u = W(0.0, 5)\nw, u = u, w\nx[i] = w.n * 10 + u.n", lambda i: 50),
+        ("u = W(0.0, 5)\nu, w = next(w), u\nx[i] = w.n * 10 + u.n", lambda i: 51),
+        ("ws: W[2] = [W(0.0, 1), W(0.0, 2)]\nws[i % 2], ws[1 - i % 2] = ws[0], ws[1]\nx[i] = ws[0].n * 10 + ws[1].n", lambda i: np.where(i % 2, 21, 12)),
         ("z: int[4] = 0\nz[next(w).n] += next(w).n\nx[i] = z[1] + 10 * w.n", lambda i: 22),
     ],
 )
@@ -99,9 +120,37 @@ def test_a_call_whose_field_is_taken_is_made_once_and_what_stands_before_it_is_r
     assert (found[0] == x(np.arange(32))).all()
 
 
+def test_a_record_in_an_array_with_an_array_in_it_is_given_by_reference():
+    """Which one it is was decided before the call, which changes what decided it."""
+    before = "class L(NamedTuple):\n    n: int\n    v: int[2]\n\n\n@device(thread)\ndef turned(r: ref(L)):\n    r.n = 2\n    r.v[1] = r.v[0] + r.n\n\n\n"
+    body = "vs: L[3]\nvs[i % 2].v[0] = 5\nvs[i % 2].n = i % 2\nturned(vs[vs[i % 2].n])\nx[i] = vs[i % 2].n * 100 + vs[i % 2].v[1] * 10 + vs[2].n"
+    k = execute(HEAD.replace("class W", before + "class W") + textwrap.indent(body, "        "))["k"]
+    x = np.zeros(32, np.int32)
+    k[1](x, np.zeros(32, np.float32))
+    assert (x == 270).all()
+
+
+def test_a_class_in_a_function_has_fields_of_classes_there():
+    class Inner(NamedTuple):
+        c: int
+
+    class Outer(NamedTuple):
+        inner: Inner
+
+    @kernel(threads=32)
+    def k(x: ptr(int)):
+        with each(thread, x) as i:
+            w = Outer(Inner(i + 1))
+            x[i] = w.inner.c
+
+    x = np.zeros(32, np.int32)
+    k[1](x)
+    assert (x == np.arange(32) + 1).all()
+
+
 def test_a_field_that_is_an_array_is_assigned_as_a_whole():
-    code = "class V(NamedTuple):\n    v: float[2]\n\n\n"
-    body = "w = V([1.0, 2.0])\nv: float[2] = w.v\nv += w.v\nw.v = v\nw.v *= 2.0\ny[i] = w.v[1]"
+    code = "class L(NamedTuple):\n    v: float[2]\n\n\n"
+    body = "w = L([1.0, 2.0])\nv: float[2] = w.v\nv += w.v\nw.v = v\nw.v *= 2.0\ny[i] = w.v[1]"
     k = execute(HEAD.replace("class W", code + "class W") + textwrap.indent(body, "        "))["k"]
     y = np.zeros(32, np.float32)
     k[1](np.zeros(32, np.int32), y)

@@ -382,9 +382,9 @@ REFUSED = {
     "two": (F + "    yield a\n    yield b\n", "SNAP017", "at one place"),
     "both": (F + "    yield a\n    return b\n", "SNAP017", "at one place"),
     "in device": ("@device(thread)\ndef f(a: int) -> int:\n    yield a\n", "SNAP017", "`yield` is not part"),
-    "in an expression": (F + "    return a\n" + KERNEL + "        x[t] = 1 + f(t)\n", "SNAP017", "cannot be part of an expression"),
-    "in an argument": (F + "    return a\n" + KERNEL + "        x[t] = f(f(t))\n", "SNAP017", "cannot be part of an expression"),
-    "in a condition": (F + "    return a\n" + KERNEL + "        if f(t):\n            pass\n", "SNAP017", "cannot be part of an expression"),
+    "in an expression": (F + "    own = a\n    return own\n" + KERNEL + "        x[t] = 1 + f(t)\n", "SNAP017", "cannot be part of an expression"),
+    "in an argument": (F + "    own = a\n    return own\n" + KERNEL + "        x[t] = f(f(t))\n", "SNAP017", "cannot be part of an expression"),
+    "in a condition": (F + "    return a, a\n" + KERNEL + "        if f(t):\n            pass\n", "SNAP017", "cannot be part of an expression"),
     "nothing returned": (F + "    pass\n" + KERNEL + "        x[t] = f(t)\n", "SNAP017", "returns nothing"),
     "not yielding": (F + "    pass\n" + KERNEL + "        for i in f(t):\n            pass\n", "SNAP017", "does not yield"),
     "yielding": (G + KERNEL + "        g(3)\n", "SNAP017", "yields"),
@@ -447,3 +447,69 @@ def test_a_module_that_changes_holds_no_constants():
 def test_python_does_not_call_it():
     with pytest.raises(TypeError, match="written out"):
         tile_of(1, 2, 3, 4)
+
+
+@inline
+def square_of(a):
+    """Its square."""
+    return a * a
+
+
+@inline
+def plus(a, b):
+    return square_of(a) + b
+
+
+@inline
+def in_warp(a):
+    return intrinsic.reduce_add(a)
+
+
+@device(thread)
+def next_of(r: ref(int[1])) -> int:
+    r[0] += 1
+    return r[0]
+
+
+@kernel(threads=32, blocks=1)
+def in_expressions(x: ptr(int), n: int):
+    with each(warp, x):
+        t: int @ thread[1] = id()
+        s = 0
+        for i in range(square_of(n)):
+            s += in_warp(t) + square_of(i)
+        with each(thread, x) as t:
+            r: int[1] = 0
+            a = r[0] + square_of(next_of(r)) * 10 + r[0] * 100
+            if t > 3 and square_of(next_of(r)) > 1:
+                a += 1000
+            while square_of(next_of(r)) < 50:
+                a += 10000
+            z: int[3] = [square_of(next_of(r)) for i in range(3)]
+            z[square_of(r[0]) % 3] += square_of(next_of(r))
+            x[t] = s + a + z[0] + z[1] * 3 + z[2] * 7 + plus(x[t], plus(t, 2))
+
+
+def test_a_function_of_one_return_is_a_value():
+    """Each argument is evaluated once, in the order of the text, and only where the call is reached."""
+
+    def want(t: int) -> int:
+        calls = 0
+
+        def squares() -> int:
+            nonlocal calls
+            calls += 1
+            return calls**2
+
+        a = squares() * 10 + calls * 100
+        a += 1000 * (t > 3 and squares() > 1)
+        while squares() < 50:
+            a += 10000
+        z = [squares() for _ in range(3)]
+        at = calls**2 % 3
+        z[at] += squares()
+        return 4 * 496 + 14 + a + z[0] + z[1] * 3 + z[2] * 7 + t**2 + t**2 + 2
+
+    x = np.arange(32, dtype=np.int32)
+    in_expressions(x, 2)
+    assert x.tolist() == [want(t) for t in range(32)]

@@ -137,6 +137,9 @@ def expression(e: tree.Expr, strength: int = 0) -> str:
         case tree.Each(value, clauses):
             over = "".join(f" for {name} in {expression(iterable)}" for name, iterable in clauses)
             return expression(value) + over
+        case tree.Let(given, inner):
+            names, values = (", ".join(part) for part in zip(*((name, expression(one)) for name, one in given)))
+            return f"(lambda {names}: {expression(inner)})({values})"
         case tree.Sequence(items, True):
             return f"[{', '.join(map(expression, items))}]"
         case tree.Sequence(items):

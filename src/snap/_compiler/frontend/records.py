@@ -193,7 +193,8 @@ def _scopes(found: type) -> tuple[Mapping[str, object], ...]:
     frames: list[Mapping[str, object]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if any(one is found for one in frame.f_locals.values()):
+        ours = str(frame.f_globals.get("__name__")).startswith("snap.")  # they have the class among their locals, too
+        if not ours and any(one is found for one in frame.f_locals.values()):
             frames += [dict(frame.f_locals), frame.f_globals]
             break
         frame = frame.f_back

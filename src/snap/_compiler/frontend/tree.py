@@ -151,6 +151,17 @@ class Each:
 
 
 @node
+class Let:
+    """A value in which names stand for others, evaluated before it: what an inlined function is where an expression
+    calls it.
+    """
+
+    given: tuple[tuple[str, Expr], ...]
+    value: Expr
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Sequence:
     """A tuple or a list display.  listed: in brackets."""
 
@@ -173,6 +184,7 @@ Expr = (
     | Chain
     | Logical
     | Conditional
+    | Let
     | Lambda
     | Each
     | Sequence

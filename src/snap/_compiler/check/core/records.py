@@ -8,6 +8,7 @@ accesses (check/memory/records.py).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -155,10 +156,9 @@ def typed(shape: RecordShape, read: Callable[[tree.Expr], Any]) -> RecordType:
 
 def elements(type: RecordType) -> Iterator[tuple[RecordLeaf, tuple[int, ...]]]:
     """Every value of a record: its leaf, and where it is in that, if that is an array."""
-    for leaf in type.leaves:
-        for k in range(math.prod(leaf.shape)):
-            index: list[int] = []
-            for n in reversed(leaf.shape):
-                index.insert(0, k % n)
-                k //= n
-            yield leaf, tuple(index)
+    return ((leaf, index) for leaf in type.leaves for index in indices_of(leaf.shape))
+
+
+def indices_of(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every place in an array, row after row."""
+    return itertools.product(*map(range, shape))

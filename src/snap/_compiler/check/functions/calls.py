@@ -8,6 +8,7 @@ own (check/operations/).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -22,8 +23,9 @@ from snap._compiler.check.core.names import as_definition, as_type, math_name, r
 from snap._compiler.check.core.operands import result_for
 from snap._compiler.check.core.outside import describe_object, instead_of
 from snap._compiler.check.core.records import RecordName, RecordType
+from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Instance, Want
-from snap._compiler.check.functions.arguments import arguments, bound, inherit, satisfied
+from snap._compiler.check.functions.arguments import Incoming, arguments, bound, inherit, satisfied
 from snap._compiler.check.functions.function import instantiate
 from snap._compiler.check.functions.records import as_written, fields_given
 from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
@@ -38,6 +40,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import GRID_DIMENSIONS, WARP
 from snap._compiler.ir.operations import MATH
 from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Place, Privilege
+from snap._compiler.ir.walk import only_computes
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.record import replace
@@ -309,18 +312,18 @@ def device_call(
             help="mend the call, or the requirements of the function",
         ) from None
     satisfied(c, header, e.span, name)
+    before: list[ir.Stmt] = []
     after: list[ir.Stmt] = []
     record: RecordName | None = None
     if definition.records is not None:
-        given, record, after = fields_given(c, header, given, e.span)
-    args, handles, incoming, captured = arguments(c, header, given, e)
-    try:
-        instance = instantiate(c.program, definition, constexprs, c.place, incoming)
-    except SnapError as error:
-        c.errors.extend(
-            _of_the_instance(err.diagnostic, name, header, constexprs, c.place, e.span) for err in error.all
-        )
-        raise c.poisoned() from None
+        given, record, before, after = fields_given(c, header, given, e.span)
+    made = None
+    if used and (uniform := _for_all_alike(c, header, constexprs, want)) is not None:
+        with c.trial():
+            made = arguments(c, uniform, given, e)
+            header = uniform
+    args, handles, incoming, captured = made or arguments(c, header, given, e)
+    instance = _instantiated(c, header, constexprs, incoming, e.span)
     function = instance.function
     args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
     handles = [*handles, *(None for _ in captured)]
@@ -335,10 +338,44 @@ def device_call(
         help = _for_all(name, want.privilege)
         target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
     c.uses_unsafe |= function.uses_unsafe
+    c.out.extend(before)
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     c.out.extend(after)
     c.called_record = record  # last: arguments are calls, too
     return value
+
+
+def _instantiated(
+    c: Checker, header: Header, constexprs: Mapping[str, object], incoming: Mapping[str, Incoming], span: Span
+) -> Instance:
+    definition = header.definition
+    try:
+        return instantiate(c.program, definition, constexprs, c.place, incoming)
+    except SnapError as error:
+        c.errors.extend(
+            _of_the_instance(err.diagnostic, definition.tree.name, header, constexprs, c.place, span)
+            for err in error.all
+        )
+        raise c.poisoned() from None
+
+
+# T-Uniform: f only computes, G |- ei : ti @ p, f returns t @ q => G |- f(e1, ..., en) : t @ p
+def _for_all_alike(c: Checker, header: Header, constexprs: Mapping[str, object], want: Want) -> Header | None:
+    """The signature of a function whose result is one value for those who call it with the same values; None where its
+    result does for the target anyway, or may differ.
+    """
+    if header.returns is None or header.returns[1].at_least(want.privilege):
+        return None
+    if any(p.spec.kind not in (SpecKind.VALUE, SpecKind.CONSTEXPR) for p in header.params):
+        return None
+    try:
+        called = instantiate(c.program, header.definition, constexprs, c.place, {}).function
+    except SnapError:
+        return None  # reported when the call is checked
+    if not only_computes(called):
+        return None
+    params = tuple(dataclasses.replace(p, privilege=want.privilege) for p in header.params)
+    return dataclasses.replace(header, params=params, returns=(header.returns[0], want.privilege))
 
 
 def _of_the_instance(

@@ -1,9 +1,9 @@
 """Give a function its records: an argument for each field, and a variable for each field of the result.
 
 Input: the arguments of a call by the names that the function's author wrote.  Output: those by the names that its tree
-has, the record that holds the result, and statements that follow the call.  Invariant: a record that is given by
-reference is not given twice, so that copying it in and out is what a reference means.  Non-goals: whether a field fits
-its parameter (check/functions/arguments.py).
+has, the record that holds the result, and statements right before and behind the call.  Invariant: a record that is
+given by reference is not given twice, so that copying it in and out is what a reference means.  Non-goals: whether a
+field fits its parameter (check/functions/arguments.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import record_of
 from snap._compiler.check.core.bindings import Memory, Variable
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.records import RecordName, RecordType
+from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType, indices_of
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.functions.signatures import Header
@@ -22,7 +22,7 @@ from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, t
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import type_of
-from snap._compiler.check.operations.records import hold, values
+from snap._compiler.check.operations.records import hold, settled, values
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.records import RecordParameter
@@ -42,12 +42,12 @@ def as_written(definition: Definition) -> Definition:
 
 def fields_given(
     c: Checker, header: Header, given: dict[str, tree.Expr], span: Span
-) -> tuple[dict[str, tree.Expr], RecordName | None, list[ir.Stmt]]:
-    """The arguments of a call, field by field; what holds the result; what copies references back."""
+) -> tuple[dict[str, tree.Expr], RecordName | None, list[ir.Stmt], list[ir.Stmt]]:
+    """The arguments of a call, field by field; what holds the result; what copies references, and copies them back."""
     call = _CallByField(c, header, span)
     for name, e in given.items():
         call.take(name, e)
-    return call.flat, call.result(), call.after
+    return call.flat, call.result(), call.before, call.after
 
 
 class _CallByField:
@@ -55,6 +55,7 @@ class _CallByField:
         assert header.definition.records is not None
         self.c, self.header, self.span, self.records = c, header, span, header.definition.records
         self.flat: dict[str, tree.Expr] = {}
+        self.before: list[ir.Stmt] = []  # when all arguments are evaluated: they may change what is given by reference
         self.after: list[ir.Stmt] = []
         self.referred: list[RecordPlace] = []
         self.specs = {p.name: p for p in header.params}
@@ -149,11 +150,12 @@ class _CallByField:
                 help="pass it once",
             )
         self.referred.append(at)
+        at = settled(c, at, Want(self._at(p, type), "chooses a record"), written=True)
         for leaf in type.leaves:
-            self.flat[f"{p.name}.{leaf.path}"] = self._reference(at, leaf.path, e.span)
+            self.flat[f"{p.name}.{leaf.path}"] = self._reference(at, leaf, e.span)
 
-    def _reference(self, at: RecordPlace, path: str, span: Span) -> tree.Expr:
-        c, one = self.c, leaf_tree(self.c, at, path, ())
+    def _reference(self, at: RecordPlace, leaf: RecordLeaf, span: Span) -> tree.Expr:
+        c, one = self.c, leaf_tree(self.c, at, leaf.path, ())
         if (
             isinstance(one, tree.Name)
             and isinstance(found := c.lookup(one.id), Variable)
@@ -162,14 +164,19 @@ class _CallByField:
             return one
         if isinstance(one, tree.Subscript) and at.root.by_reference and not at.rank:  # type: ignore[union-attr]
             return one.value
-        if isinstance(one, tree.Subscript) and any(has_effect(c, i) for i in one.index):
-            raise c.type_error("a call chooses the record that is passed by reference", span, help="call it before")
-        target, type, p = target_of(c, one)
-        held = c.temp(f"{at.spelled}.{path}", Array(type, (1,)), p, span)
-        value = expression(c, one, Want(p, "is given by reference"))
-        c.out.append(ir.Declare(held, ir.MakeVector((value,), held.type, span=span), span=span))
-        back = ir.Elem(ir.ArrayRef(held, type, (1,)), (ir.Const(0, I32, span=span),), type, span=span)
-        self.after.append(ir.Assign(target, back, span=span))
+        type = leaf.type if isinstance(leaf.type, Array) else Array(leaf.type, (1,))
+        values: list[ir.Expr] = []
+        held: ir.Var | None = None
+        for k, index in enumerate(indices_of(leaf.shape)):
+            numbers = tuple(tree.Number(n, span=span) for n in index)
+            target, _, p = target_of(c, leaf_tree(c, at, leaf.path, numbers))
+            held = held or c.temp(f"{at.spelled}.{leaf.path}", type, p, span)
+            values.append(expression(c, leaf_tree(c, at, leaf.path, numbers), Want(p, "is given by reference")))
+            flat = ir.ArrayRef(held, type.elem, (type.size,))
+            back = ir.Elem(flat, (ir.Const(k, I32, span=span),), type.elem, span=span)
+            self.after.append(ir.Assign(target, back, span=span))
+        assert held is not None
+        self.before.append(ir.Declare(held, ir.MakeVector(tuple(values), type, span=span), span=span))
         name = f"reference {c.program.uid()}"
         c.bind(name, Variable(held))
         return tree.Name(name, span=span)

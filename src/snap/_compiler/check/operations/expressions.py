@@ -117,6 +117,16 @@ def _field(c: Checker, e: tree.Expr) -> tree.Expr:
     return plain(c, e) or e
 
 
+# T-Inlined: G |- e : t @ p, G + x : t @ p |- v : u @ p => G |- let x = e in v : u @ p
+@evaluates(tree.Let)
+def _let(c: Checker, e: tree.Let, want: Want) -> ir.Expr:
+    c.effects_allowed("the call of an inlined function", e.span)
+    for name, given in e.given:
+        value = convert.settled(expression(c, given, want))
+        c.bind(name, Variable(c.remembered(name, value, want.privilege, given.span).var))
+    return expression(c, e.value, want)
+
+
 # ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +349,8 @@ def has_effect(c: Checker, e: object) -> bool:
             return any(has_effect(c, part) for part in (cond, then, other))
         case tree.Subscript(value, index):
             return has_effect(c, value) or any(has_effect(c, i) for i in index)
+        case tree.Let():
+            return True
         case _:
             return False
 

@@ -89,16 +89,22 @@ def _value(c: Checker, e: tree.Expr, type: RecordType, want: Want) -> RecordValu
             return _read(c, RecordPlace(held, type, "", (), e.span), type, want)
     at = place(c, taken(c, e))
     assert at is not None
-    return _read(c, _settled(c, at, want), type, want)
+    return _read(c, settled(c, at, want), type, want)
 
 
 CALLED: list[Callable[[Checker, tree.Call, Want], RecordName]] = []  # set by check/functions/calls.py
 
 
-def _settled(c: Checker, at: RecordPlace, want: Want) -> RecordPlace:
-    """The same place, whose indices are evaluated once: those that contain a call are kept."""
-    index = tuple(_once(c, i, want) if has_effect(c, i) else i for i in at.index)
+def settled(c: Checker, at: RecordPlace, want: Want, written: bool = False) -> RecordPlace:
+    """The same place, whose indices are evaluated once: those that contain a call are kept, and, of what is written,
+    those that read what may be a part of it.
+    """
+    index = tuple(_once(c, i, want) if has_effect(c, i) or written and _reads(i) else i for i in at.index)
     return RecordPlace(at.root, at.type, at.path, index, at.span)
+
+
+def _reads(e: tree.Expr) -> bool:
+    return any(isinstance(one, (tree.Subscript, tree.Attribute)) for one in tree.walk(e))
 
 
 def _once(c: Checker, e: tree.Expr, want: Want) -> tree.Expr:

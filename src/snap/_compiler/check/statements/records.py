@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from snap._compiler.check.core.annotations import annotation
 from snap._compiler.check.core.bindings import IndexFunction, Memory, Poison, Variable
+from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.explain import write_up
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.records import RecordName, RecordType, elements
@@ -19,7 +20,7 @@ from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, p
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.record_types import type_of
 from snap._compiler.check.operations.record_words import RecordValue, as_vector
-from snap._compiler.check.operations.records import hold, values
+from snap._compiler.check.operations.records import hold, settled, values
 from snap._compiler.check.statements.assignments import first_value, wanted_by
 from snap._compiler.check.statements.several import kept_in_turn
 from snap._compiler.frontend import tree
@@ -36,6 +37,11 @@ def gives_record(c: Checker, s: Gives) -> Gives | None:
     match s:
         case tree.Declare():
             return None if declare_record(c, s) else s
+        case tree.Assign(tree.Sequence(items), tree.Sequence(given)) if len(items) == len(given) and any(
+            type_of(c, e) is not None for e in given
+        ):
+            _in_turn(c, s, items, given)
+            return None
         case tree.Assign(tree.Sequence(items)):
             items = tuple(plain(c, item) or item for item in items)
             if not isinstance(s.value, tree.Sequence) and (type := type_of(c, s.value)) is not None:
@@ -64,6 +70,13 @@ def gives_record(c: Checker, s: Gives) -> Gives | None:
                     " `@inline` or `@device(thread)` above its `def`",
                 )
             return replace(s, target=leaf_tree(c, at, "", ()))
+
+
+def _in_turn(c: Checker, s: tree.Assign, items: tuple[tree.Expr, ...], given: tuple[tree.Expr, ...]) -> None:
+    """`w, u = u, w`: all values, and then the targets."""
+    names = [tree.Name(f"value {c.program.uid()}", span=e.span) for e in given]
+    pairs = (*zip(names, given), *zip(items, names))
+    body(c, tuple(tree.Assign(to, e, span=s.span) for to, e in pairs), False)
 
 
 def _fields_help(type: RecordType) -> str:
@@ -201,6 +214,7 @@ def store(c: Checker, at: RecordPlace, value: RecordValue, span: Span) -> None:
         made = access(c, whole, at.index, Want(THREAD1, "is one thread's own index"), at.span)
         c.out.append(ir.Assign(ir.MemTarget(made, span=at.span), as_vector(value, vector, span), span=span))
         return
+    at = settled(c, at, Want(THREAD1 if isinstance(at.root, Memory) else _privilege(c, at), ""), written=True)
     mark, ends = len(c.out), []
     for (leaf, index), item in zip(elements(value.type), value.items):
         numbers = tuple(tree.Number(k, span=at.span) for k in index)

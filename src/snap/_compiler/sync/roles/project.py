@@ -21,7 +21,14 @@ from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.rewrite import changed, each, mapped, with_bodies, with_expressions
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import GRID1, Level, Place, Space
-from snap._compiler.ir.walk import bodies, callees, expressions, own_expressions, statements, variables, ways_out
+from snap._compiler.ir.walk import (
+    bodies,
+    only_computes,
+    own_expressions,
+    statements,
+    variables,
+    ways_out,
+)
 from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
@@ -270,22 +277,11 @@ def _is_constant(obj: ir.MemObject) -> bool:
 # Such a function may run in any threads of the group it asks for, and as often as one likes.
 def _computes(s: ir.Call) -> bool:
     """Tell whether a call computes one value, of values and of const memory of the kernel's, and does nothing else."""
-    functions = callees(s.function)
     return (
         isinstance(s.target, ir.VarTarget)
-        and not any(isinstance(param, ir.RefParam) for f in functions for param in f.params)
         and all(_is_constant(view.obj) for _, view, _ in passed(s))
-        and all(isinstance(inner, _COMPUTING) for f in functions for inner in statements(f.body))
-        and not any(
-            isinstance(e, (ir.UnitId, ir.UnitCount))
-            for f in functions
-            for inner in statements(f.body)
-            for e in expressions(inner)
-        )
+        and only_computes(s.function)
     )
-
-
-_COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call)
 
 
 def _read_by(s: ir.Stmt) -> set[int]:

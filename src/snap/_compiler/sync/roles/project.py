@@ -273,6 +273,7 @@ def _computes(s: ir.Call) -> bool:
     functions = callees(s.function)
     return (
         isinstance(s.target, ir.VarTarget)
+        and not any(f.text for f in functions)
         and not any(isinstance(param, ir.RefParam) for f in functions for param in f.params)
         and all(_is_constant(view.obj) for _, view, _ in passed(s))
         and all(isinstance(inner, _COMPUTING) for f in functions for inner in statements(f.body))

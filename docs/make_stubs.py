@@ -43,6 +43,8 @@ from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.host.errors import GpuError as GpuError
 from snap.host.errors import LaunchError as LaunchError
+from snap.instruction_checks import Disagreement as Disagreement
+from snap.instruction_checks import check_instruction as check_instruction
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
@@ -84,6 +86,11 @@ DECORATORS = {
         "(function: Callable[..., Any], /) -> SnapFunction",
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False," + CONTRACT
         + " _types: _T = no_type_check) -> _T",
+    ),
+    "instruction": (
+        "(*privileges: LevelName | Privilege | Callable[..., Any], text: str, meaning: Callable[..., object] | None = None,"
+        " writes: str | tuple[str, ...] = (), where: Callable[..., object] | None = None,"
+        " ensures: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T",
     ),
     "inline": ("(function: Callable[..., Any], /) -> Any",),
     "requires": (

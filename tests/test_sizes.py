@@ -10,7 +10,7 @@ import pytest
 
 SOURCES = Path(__file__).parents[1] / "src" / "snap"
 MOST_LINES, MOST_OF_A_FUNCTION, MOST_LEVELS = 500, 60, 8
-SNAP = {"kernel", "device", "inline"}  # what is decorated so is Snap, not Python, and is as long as its algorithm
+SNAP = {"kernel", "device", "instruction", "inline"}  # what is decorated so is Snap, not Python, and is as long as its algorithm
 
 FILES = sorted(str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py"))
 

@@ -2,7 +2,7 @@
 
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
-from snap.decorators import ccuda, device, inline, kernel, requires
+from snap.decorators import ccuda, device, inline, instruction, kernel, requires
 from snap.decorators import check as check
 from snap.diag.error import SnapError
 from snap.diag.error import SnapWarning as SnapWarning
@@ -15,11 +15,12 @@ __version__ = "0.1.0"
 
 globals().update(WORDS)
 
-__all__ = ["SnapError", "ccuda", "device", "inline", "kernel", "requires", *EXPORTED]
+__all__ = ["SnapError", "ccuda", "device", "inline", "instruction", "kernel", "requires", *EXPORTED]
 
 _MODULES = ("lib", "torch")
 _LATER = {  # where `import snap` does not look yet
     **dict.fromkeys(("GpuError", "LaunchError"), "snap.host.errors"),
+    **dict.fromkeys(("Disagreement", "check_instruction"), "snap.instruction_checks"),
     "MachineError": "snap.machine.errors",
     "Stopped": "snap.machine.watching",
     **dict.fromkeys(("Trial", "TuneError", "Tuned", "Tuner", "tune"), "snap._tune.search"),

@@ -23,6 +23,8 @@ from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.host.errors import GpuError as GpuError
 from snap.host.errors import LaunchError as LaunchError
+from snap.instruction_checks import Disagreement as Disagreement
+from snap.instruction_checks import check_instruction as check_instruction
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
@@ -55,6 +57,7 @@ __all__ = [
     "ccuda",
     "device",
     "inline",
+    "instruction",
     "kernel",
     "requires",
     "grid",
@@ -174,6 +177,15 @@ def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | 
     A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
     conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
     of one call, a function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
+    """
+
+def instruction(*privileges: LevelName | Privilege | Callable[..., Any], text: str, meaning: Callable[..., object] | None = None, writes: str | tuple[str, ...] = (), where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+    """Make an instruction of your own: `@instruction(warp, text="...")` is one that a warp executes together.
+
+    text: CUDA text with a hole for each parameter, `{x}`, and for the result, `{result}`; without that one
+    the text is an expression. The body is its meaning, in Snap. meaning: in place of a body, a function of
+    NumPy arrays of (groups, lanes). writes: the `ref` parameters that the text does not read. where, ensures:
+    a contract, as in `@device(...)`. `snap.check_instruction(f)` compares the text with the meaning.
     """
 
 def inline(function: Callable[..., Any], /) -> Any:

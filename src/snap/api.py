@@ -426,7 +426,9 @@ class SnapFunction(ByName):
         return count
 
     def __repr__(self) -> str:
-        return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
+        own = self.definition.requires.instruction is not None
+        word = "kernel" if self.is_kernel else "instruction" if own else "device function"
+        return f"<snap {word} {self.definition.tree.name}>"
 
 
 SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]

@@ -14,7 +14,7 @@ from types import FrameType, FunctionType
 from typing import Any, cast
 
 from snap._compiler.frontend.asked import check_blocks, check_where
-from snap._compiler.frontend.definition import Definition, Refused, Requires
+from snap._compiler.frontend.definition import Definition, InstructionText, Refused, Requires
 from snap._compiler.frontend.inlined import Inlined, inlined
 from snap._compiler.frontend.settled import settled
 from snap._compiler.frontend.source import as_function
@@ -309,9 +309,38 @@ def device(
     if not given:
         message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
-    privileges = given[0] if _is_lambda(given[0]) else tuple(p[1] if _is_level(p) else p for p in given)
     contract = {"where": where, "ensures": ensures, "pairs": pairs, "calls": calls}
-    return _short("device", privileges, smem, cooperative, {word: settled(one) for word, one in contract.items()})
+    asked = {word: settled(one) for word, one in contract.items()}
+    return _short("device", _privileges(given), smem, cooperative, asked)
+
+
+@_reporting
+def instruction(
+    *given: Any,
+    text: str | None = None,
+    meaning: Callable[..., object] | None = None,
+    writes: str | tuple[str, ...] = (),
+    where: Callable[..., object] | None = None,
+    ensures: Callable[..., object] | None = None,
+    **unknown: object,
+) -> Any:
+    """Make an instruction of your own: `@instruction(warp, text="...")` is one that a warp executes together.
+
+    text: CUDA text with a hole for each parameter, `{x}`, and for the result, `{result}`; without that one the text is
+    an expression.  The body is its meaning, in Snap.  meaning: in place of a body, a function of NumPy arrays of
+    (groups, lanes).  writes: the `ref` parameters that the text does not read.  where, ensures: a contract, as in
+    `@device(...)`.  `snap.check_instruction(f)` compares the text with the meaning.
+    """
+    options = "`text=`, `meaning=`, `writes=`, `where=` and `ensures=`"
+    _no_option("instruction", unknown, options, '`@instruction(warp, text="...")`', caller_span())
+    _check_signature(caller())
+    if not given or not isinstance(text, str) or meaning is not None and not callable(meaning):
+        message = "`@instruction(...)` says who executes it, and its CUDA text"
+        help = '`@instruction(warp, text="...")`; `meaning=` is a function of NumPy arrays'
+        raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
+    own = InstructionText(text, meaning, (writes,) if isinstance(writes, str) else tuple(writes))
+    asked = {"where": settled(where), "ensures": settled(ensures), "instruction": own}
+    return _short("instruction", _privileges(given), None, False, asked)
 
 
 @_reporting
@@ -335,8 +364,9 @@ def _is_lambda(given: object) -> bool:
     return getattr(given, "__name__", "") == "<lambda>"
 
 
-def _is_level(given: object) -> bool:
-    return isinstance(given, LevelName)
+def _privileges(given: tuple[Any, ...]) -> Any:
+    """Return the privileges that a decorator received, or the function of constants that gives them."""
+    return given[0] if _is_lambda(given[0]) else tuple(p[1] if isinstance(p, LevelName) else p for p in given)
 
 
 def _short(

@@ -4,7 +4,8 @@
     plugins = ["snap.mypy_plugin"]
 
 Input: the tree of a file, before mypy looks for the meaning of its names.  Output: the same tree, in which functions
-decorated with `@kernel`, `@device`, `@inline`, `@requires` or `@ccuda` of snap have parameters of any type and no body.
+decorated with `@kernel`, `@device`, `@instruction`, `@inline`, `@requires` or `@ccuda` of snap have parameters of any
+type and no body.
 Invariant: nothing else in the file changes, and files that do not import snap do not change.  Non-goals: checking Snap
 (`snap check`).
 """
@@ -41,7 +42,7 @@ from mypy.plugin import Plugin, ReportConfigContext
 from mypy.types import AnyType, CallableType, TypeOfAny
 
 IMPORTS_SNAP = re.compile(rb"^\s*(from\s+snap\s+import|import\s.*\bsnap\b)", re.MULTILINE)
-DECORATORS = ("kernel", "device", "inline", "requires", "ccuda")
+DECORATORS = ("kernel", "device", "instruction", "inline", "requires", "ccuda")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:

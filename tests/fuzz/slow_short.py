@@ -53,6 +53,8 @@ def _register(name: str, first: ast.expr) -> ast.stmt:
 def _decorators(node: ast.FunctionDef) -> None:
     made = []
     for d in node.decorator_list:
+        if isinstance(d, ast.Call) and _word(d) == "instruction" and all(k.arg != "meaning" for k in d.keywords):
+            d = ast.copy_location(ast.Call(ast.Name("device", ast.Load()), d.args, []), d)  # what it means is its body
         if isinstance(d, ast.Call) and _word(d) in ("kernel", "device") and (d.args or d.keywords):
             made += [ast.Name(_word(d), ast.Load()), _requires(d)]
         else:

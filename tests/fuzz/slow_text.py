@@ -103,7 +103,7 @@ def decorator(node: ast.AST) -> tuple[str, ast.Call | None]:
 
 
 def is_snap(node: ast.FunctionDef) -> bool:
-    return any(decorator(d)[0] in ("kernel", "device", "ccuda") for d in node.decorator_list)
+    return any(decorator(d)[0] in ("kernel", "device", "instruction", "ccuda") for d in node.decorator_list)
 
 
 def defaults_of(node: ast.FunctionDef) -> dict:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEYOND = {
     "unsafe_text": "unsafe",
     "prints": "the constant .*",
+    "instructions": "a function without @requires",
     "conjugate_gradient": "the value of `block_sum`|intrinsic.count_block",
     "grid_dimensions": "a grid of several dimensions",
 }

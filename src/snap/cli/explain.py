@@ -174,13 +174,14 @@ def _listing(
     )
     if elsewhere:
         found += f", {'and ' if count else 'but '}{elsewhere} in the functions it calls"
-    kind = "kernel" if typed.kernel else "device function"
+    kind = "kernel" if typed.kernel else "instruction" if typed.text else "device function"
     decided = at_launch(typed)
     more = f", and at most {decided} more, as the launch decides" if decided else ""
     facts = [str(typed.place), f"{synced.smem} bytes of shared memory{more}", found]
     facts += ["cooperative"] * typed.cooperative + (
         [f"resident: {typed.resident} blocks per SM"] if typed.resident else []
     )
+    facts += [f"CUDA text: {s.text}" for s in typed.text if isinstance(s, ir.Unsafe)]
     where = f", {typed.span.filename}" if typed.span.filename != home else ""
     return Listing(f"{kind} {typed.name}{where}", "; ".join(facts), tuple(dict.fromkeys(rows)))
 

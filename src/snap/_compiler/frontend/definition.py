@@ -21,6 +21,20 @@ from snap.targets import Fill
 
 
 @record
+class InstructionText:
+    """Hold what an instruction of the user's own is in CUDA, and in NumPy where the body does not say it.
+
+    text     CUDA text, with holes for the parameters and for the result
+    meaning  a function of NumPy arrays, one row for each group; None if the body is the meaning
+    writes   the `ref` parameters that the text writes without reading them
+    """
+
+    text: str
+    meaning: Callable[..., object] | None = None
+    writes: tuple[str, ...] = ()
+
+
+@record
 class Requires:
     """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them.
 
@@ -29,6 +43,7 @@ class Requires:
     where: what every launch keeps, a function of arguments by name to one condition or a tuple of them; of a device
     function, every call.  proved: whether the kernel is refused unless it is proved.  ensures, pairs, calls: what a
     device function promises (ir/contracts.py).  lean: whether barriers are left out that a proof makes needless.
+    instruction: of a device function that is an instruction of the user's own, the text that stands for its body.
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -44,6 +59,7 @@ class Requires:
     pairs: Callable[..., object] | None = None
     calls: Callable[..., object] | None = None
     lean: bool = False
+    instruction: InstructionText | None = None
 
 
 MOVES_BOXES = "moves boxes"  # in `made`: whether it, or what it calls, moves boxes or multiplies tiles

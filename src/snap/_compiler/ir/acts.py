@@ -349,6 +349,7 @@ class Unsafe(Act):
     results  where it leaves what it computes.  What it reads and writes is among the values, too, by the same name
     target   where the value of the text goes, if it is an expression, of the type `type`
     cpu      a Python callable that stands for it on the CPU machine, or None
+    lanes    of an instruction: how many threads execute it together, and `cpu` gets in one row; 0 where it gets blocks
     """
 
     text: str
@@ -358,6 +359,7 @@ class Unsafe(Act):
     type: Element | None
     cpu: object = field(default=None, compare=False)
     results: tuple[tuple[str, Target], ...] = ()
+    lanes: int = 0
 
     def line(self, p: Printing) -> str:
         holes = [*((n, p.expr(e)) for n, e in self.values), *((n, p.access(a)) for n, a in self.memory)]

@@ -34,7 +34,7 @@ the statements of `synced.py`.
 
     any      = AnyFunction(int uid, str name, bool kernel, param* params, element? returns, place, stmt* body, int
                smem, bool cooperative, bool uses_unsafe, int? resident, int* axes, frozenset[tuple[span, span]]
-               apart)
+               apart, stmt* text)
     function = Function(Any..., set[int] watched, tuple[span, str]* trusted, contract? contract, diagnostic*
                warnings) | Function(Any..., mbarrier* mbarriers)
     param    = ValueParam(var) | RefParam(var) | MemParam(handle, layout? layout)
@@ -56,8 +56,8 @@ the statements of `synced.py`.
                tile|arrayref a, tile b, int n, int k, bool a_transposed, bool b_transposed, expr? zero, place)
                | StoreAcc(tile, arrayref acc, expr first, place) | Unsafe(str text, tuple[str, expr]* values,
                tuple[str, memaccess]* memory, target? target, element? type, object cpu, tuple[str, target]*
-               results) | Print(str* texts, expr* args, expr? lead, privilege) | Call(anyfunction function,
-               expr|arrayref|memview* args, handle?* handles, target? target, place, int smem_offset)
+               results, int lanes) | Print(str* texts, expr* args, expr? lead, privilege) | Call(anyfunction
+               function, expr|arrayref|memview* args, handle?* handles, target? target, place, int smem_offset)
     inserted = Sync(syncpoint point, place, synchalf part) | AsyncCommit(engine, place? place)
                | MBarrierWait(mbarrier barrier, expr slot, expr phase, place, syncpoint point)
                | MBarrierArrive(mbarrier barrier, expr slot, privilege by, place, syncpoint point, int bytes, bool
@@ -437,7 +437,8 @@ class AnyFunction:
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
     resident: how many blocks a kernel's registers leave room for on an SM.  axes: dimensions of the grid whose extents
     are a kernel's last parameters.  apart: pairs of places by which no two threads touch one element, as a proof has
-    shown; there are none unless the kernel asks for it.
+    shown; there are none unless the kernel asks for it.  text: of an instruction of the user's own, the statements that
+    stand for the body in CUDA; every other stage takes the body, which is what they mean.
     """
 
     uid: int
@@ -453,6 +454,7 @@ class AnyFunction:
     resident: int | None = None
     axes: tuple[int, ...] = ()
     apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
+    text: Body = ()
     span: Span = field(compare=False, kw_only=True)
 
 

@@ -59,7 +59,7 @@ class _Printer:
 
     def function(self, f: ir.AnyFunction) -> Iterator[str]:
         params = ", ".join(map(self.param, f.params))
-        word = "kernel" if f.kernel else "function"
+        word = "kernel" if f.kernel else "instruction" if f.text else "function"
         yield f"{word} {self.functions[f.uid]}({params})" + (f" -> {f.returns}" if f.returns else "")
         facts = [
             str(f.place),

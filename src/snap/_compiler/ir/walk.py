@@ -90,7 +90,7 @@ def only_computes(function: ir.AnyFunction) -> bool:
     """
     functions = callees(function)
     return (
-        not any(isinstance(param, ir.RefParam) for f in functions for param in f.params)
+        not any(f.text or any(isinstance(param, ir.RefParam) for param in f.params) for f in functions)
         and all(isinstance(inner, _COMPUTING) for f in functions for inner in statements(f.body))
         and not any(
             isinstance(e, (ir.UnitId, ir.UnitCount, ir.Lane))

@@ -261,7 +261,7 @@ def unsafe(w: Writing, s: ir.Unsafe) -> None:
     if s.type is not None:
         written = (("", s.type), *written)
     into = w.intern(written, ("results", s.number), "U")
-    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {into}, {w.site(s.span, 'unsafe')})"
+    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {into}, {w.site(s.span, 'unsafe')}, {s.lanes})"
     targets = [*([s.target] if s.type is not None else []), *(target for _, target in s.results)]
     if all(t is None for t in targets):
         w.emit(text)

@@ -26,6 +26,7 @@ from snap.machine.flight import flights, mbarriers
 from snap.machine.lanes import boxes, masks, matrix, numbers, tensor, warps
 from snap.machine.lanes import locals as local_arrays
 from snap.machine.lanes.atomics import atomic
+from snap.machine.lanes.groups import by_groups
 from snap.machine.lanes.lanes import FaultSite, Lanes
 from snap.machine.schedule.spinning import separable, waiting_loops
 from snap.machine.schedule.standstill import apart
@@ -112,12 +113,15 @@ def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     return kept[3]
 
 
-def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, results: tuple, site: FaultSite) -> list:
+def unsafe(
+    lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, results: tuple, site: FaultSite, together: int
+) -> list:
     """Run the Python function that stands for CUDA text; give what it returns, one array for each of `results`.
 
     It gets values as (blocks, threads) arrays, local arrays as (elements, blocks, threads), and memory as arrays that
     begin at the element named: (elements,) for global memory, (blocks, elements) for shared; `active`, if it takes
-    that, says which threads take part.
+    that, says which threads take part.  together: of an instruction, how many threads are a group; then values are
+    (groups, lanes) arrays of whole groups that take part.
     """
     if cpu is None:
         raise MachineError(
@@ -140,7 +144,7 @@ def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, re
         given["active"] = lanes.active(m)
     lanes.launch.changes += 1
     try:
-        found = cpu(**given)
+        found = cpu(**given) if not together else by_groups(cpu, together, lanes.active(m), given)
         return _results(lanes, found, results)
     except MachineError:
         raise

@@ -18,6 +18,7 @@ from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance, WriteOut
 from snap._compiler.check.functions.arguments import Incoming
 from snap._compiler.check.functions.contracts import contract_of
+from snap._compiler.check.functions.instructions import meaning_of, text_of
 from snap._compiler.check.functions.launched import least_values
 from snap._compiler.check.functions.signatures import (
     ParamSpec,
@@ -104,18 +105,16 @@ def _elaborated(
     if definition.records is not None and definition.records.result is not None:
         names = definition.records.result_names
         c.record_result = next((p.privilege for p in specs if p.name in names), None)
-    with c.block() as statements:
-        _keep_shapes(c, specs)
-        body(c, definition.tree.body)
-        _check_end(c, tuple(statements))
+    text = text_of(c, specs)
+    statements = _written(c, specs, text)
     _keep_grid(c, [p.name for p in specs])
     axes = tuple(sorted(c.grid_extents))
     params += [*hidden, *(ir.ValueParam(c.grid_extents[axis]) for axis in axes)]
-    check_whole(c, params, tuple(statements))
+    check_whole(c, params, statements)
     raise_errors(c.errors)
-    meet = watched(c, params, tuple(statements))
+    meet = watched(c, params, statements)
     raise_errors(c.errors)
-    warn_of_quotients(c, tuple(statements))
+    warn_of_quotients(c, statements)
     keep_header(definition, constexprs, place, specs, c.returns)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
     contract = contract_of(c, specs, constexprs, c.returns)
@@ -126,7 +125,7 @@ def _elaborated(
         tuple(params),
         c.returns[0] if c.returns else None,
         place,
-        tuple(statements),
+        statements,
         c.smem_peak,
         c.cooperative,
         c.uses_unsafe,
@@ -136,9 +135,19 @@ def _elaborated(
         trusted=tuple(c.trusted),
         contract=contract,
         warnings=tuple(c.warnings),
+        text=text,
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)
+
+
+def _written(c: Checker, specs: tuple[ParamSpec, ...], text: ir.Body) -> ir.Body:
+    with c.block() as statements:
+        _keep_shapes(c, specs)
+        body(c, c.definition.tree.body)
+        statements += meaning_of(c, tuple(statements), text)
+        _check_end(c, tuple(statements))
+    return tuple(statements)
 
 
 def _keep_grid(c: Checker, names: list[str]) -> None:

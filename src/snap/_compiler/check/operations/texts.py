@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from snap._compiler.check.core import convert
@@ -41,10 +41,12 @@ class Operands:
     memory: list[tuple[str, ir.MemAccess]] = field(default_factory=list)
     sizes: dict[str, LocalArray | None] = field(default_factory=dict)
 
-    def unsafe(self, text: str, target: ir.Target | None, type: Element | None, cpu: object, span: Span) -> ir.Unsafe:
+    def unsafe(
+        self, text: str, target: ir.Target | None, type: Element | None, cpu: object, span: Span, lanes: int = 0
+    ) -> ir.Unsafe:
         """Make the statement."""
         values, memory, results = tuple(self.values), tuple(self.memory), tuple(self.results)
-        return ir.Unsafe(text, values, memory, target, type, cpu, results, span=span)
+        return ir.Unsafe(text, values, memory, target, type, cpu, results, lanes, span=span)
 
 
 def operands(c: Checker, named: Mapping[str, tree.Expr], writes: Mapping[str, bool], span: Span) -> Operands:
@@ -127,15 +129,18 @@ def written_operands(c: Checker, options: dict[str, tree.Expr]) -> dict[str, boo
     return found
 
 
-def check_holes(c: Checker, text: str, made: Operands, span: Span) -> None:
-    """Every hole has an operand, every operand a hole, and an array one for each of its elements or words."""
+def check_holes(c: Checker, text: str, made: Operands, span: Span, optional: Container[str] = ()) -> None:
+    """Every hole has an operand, every operand a hole, and an array one for each of its elements or words.  optional:
+    operands that need none.
+    """
     try:
         holes = [(name.strip(), spec) for _, name, spec, _ in string.Formatter().parse(text) if name is not None]
     except ValueError as error:
         raise c.type_error(
             f"the text's braces do not match: {error}", span, help="a brace of CUDA's own is written twice: `{{`"
         ) from None
-    missing: dict[str, None] = dict.fromkeys(n for rows in (made.values, made.results, made.memory) for n, _ in rows)
+    rows = (made.values, made.results, made.memory)
+    missing: dict[str, None] = dict.fromkeys(n for row in rows for n, _ in row if n not in optional)
     words: dict[str, Scalar] = {}
     for hole, spec in holes:
         name, bracket, rest = hole.partition("[")

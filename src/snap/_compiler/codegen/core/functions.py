@@ -50,7 +50,7 @@ class KernelLowering:
         known = self.done.get(id(function))
         if known is not None:
             return known[1]
-        state, positions, top, name = self._begin(function)
+        state, positions, top, name = self._begin(replace(function, body=function.text) if function.text else function)
         params = self._params(state)
         copies = _copies(state, params)
         inner = self._body(state, positions)

@@ -13,7 +13,7 @@ from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, SCALARS, Scalar, as_element, scalar_of
 
-HOLE = re.compile(r"\{\{|\}\}|\{\s*(\w+(?:\[\d+\])?)\s*(?::\s*(\w+)\s*)?\}")
+HOLE = re.compile(r"\{\{|\}\}|\{\s*(\w+(?:\.\w+)*(?:\[\d+\])?)\s*(?::\s*(\w+)\s*)?\}")
 
 
 def raw(scope: Scope, s: ir.Unsafe) -> tree.Raw:
@@ -33,11 +33,17 @@ def raw(scope: Scope, s: ir.Unsafe) -> tree.Raw:
         elif name in results:
             parts.append(target_lvalue(scope, results[name]))
         elif name in values:
-            parts.append(_value(scope, values[name]))
+            number = _number(values[name])
+            parts.append(_value(scope, values[name]) if number is None else str(number))
         else:
             parts.append(addresses.address(scope, memory[name]))
         end = match.end()
     return tree.Raw((*parts, s.text[end:]))
+
+
+def _number(value: ir.Expr) -> int | None:
+    """Give a whole number that may stand in the text as it is, in the operands of PTX, too."""
+    return value.value if isinstance(value, ir.Const) and value.type == I32 and value.value >= 0 else None  # type: ignore
 
 
 def _value(scope: Scope, value: ir.Expr) -> tree.Expr:

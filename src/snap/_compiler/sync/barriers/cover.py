@@ -18,6 +18,7 @@ from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.synced import MAYBE, PointKind
 from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
+from snap._compiler.ir.walk import callees, statements
 from snap._compiler.sync.barriers.primitive import participants_in_words, primitive
 from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Said, Token
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -202,6 +203,9 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
     )
     a, b = edge.first, edge.second
     first, then = _plain_word(a), _plain_word(b)
+    instruction = next((f for f in callees(function) if f.text and {a.site[1], b.site[1]} <= _numbers(f)), None)
+    if instruction is not None:
+        why = f"both belong to the instruction `{instruction.name}`, whose text is one piece"
     return SnapError(
         Diagnostic(
             "SNAP020",
@@ -210,9 +214,15 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
             f"{then} here",
             (Label(a.span, f"{first} here"),) if a.span != b.span else (),
             note=why,
-            help=_way_out(edge, function),
+            help=_way_out(edge, function)
+            if instruction is None
+            else "let threads exchange registers, by shuffles; or make two instructions of it",
         )
     )
+
+
+def _numbers(function: synced.AnyFunction) -> set[int]:
+    return {s.number for s in statements(function.body)}
 
 
 def _others(p: Privilege) -> str:

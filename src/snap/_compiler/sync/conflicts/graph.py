@@ -77,6 +77,7 @@ class FlowWalk(Forward[Paths]):
     ages    loops whose iterations are counted for what was there before
     path    the statements we are in
     opened  of the loops, and of the functions, we are in: how many scopes and statements were open where each began
+    closed  how many instructions of the user's own we are in: there is no place for a barrier within their text
     """
 
     def __init__(self, context: Context, visitor: Visitor, gaps: dict[GapKey, Gap], told: Told, first: bool = True):
@@ -90,6 +91,7 @@ class FlowWalk(Forward[Paths]):
         self.ages: set[int] = set()
         self.path: list[Here] = []
         self.opened: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [(0, 0)])
+        self.closed = int(bool(context.function.text))
 
     def run(self) -> None:
         function = self.context.function
@@ -116,6 +118,8 @@ class FlowWalk(Forward[Paths]):
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def _cross(self, kind: GapKind, s: ir.Stmt, paths: Paths) -> None:
+        if self.closed:
+            return
         where = self.where
         here = (where.frame, kind, s.number)
         gap = self.gaps.get(here)
@@ -398,7 +402,9 @@ class FlowWalk(Forward[Paths]):
         if self.first:
             self.variables.bind(s, called(self.where.frame, s.number), m)
         self.opened[1].append((len(self.where.scopes), len(self.path)))
+        self.closed += bool(s.function.text)
         result = self.called(s, paths)
+        self.closed -= bool(s.function.text)
         self.opened[1].pop()
         if self.first and result is not None and isinstance(s.target, ir.VarTarget):
             self.variables.store(s.target.var, None, self._moment(s, result))

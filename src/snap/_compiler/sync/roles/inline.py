@@ -40,7 +40,8 @@ def inline_calls(function: ir.Function, numbers: Numbers, every: bool = False) -
 
 
 def _is_wanted(function: ir.AnyFunction, every: bool) -> bool:
-    return function.place.levels[0][1].count is not None and (every or must_be_inlined(function))
+    known = function.place.levels[0][1].count is not None
+    return known and not function.text and (every or must_be_inlined(function))
 
 
 def must_be_inlined(function: ir.AnyFunction) -> bool:

@@ -577,7 +577,7 @@ def constexpr(type: Any) -> Any:
     """constexpr(type: type)
 
     `TILE: constexpr(int)`: a parameter that is known at compile time; the kernel is compiled once for each
-    value; or a local constant.
+    value; or a local constant. `T: constexpr(type)` is a parameter that is a type.
     """
 
 def rsqrt(x: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from snap._compiler.frontend.definition import Definition, identity
+from snap._compiler.frontend.patterns import Hole, constant, telling
 from snap._compiler.ir.synced import SyncPoint
 from snap.byname import ByName
 from snap.compiled import Compiled
@@ -74,7 +75,11 @@ class SnapFunction(ByName):
     def _defaults(self) -> dict[str, object]:
         from snap._compiler.frontend import tree
 
-        return {p.name: p.default.value for p in self.definition.tree.params if isinstance(p.default, tree.Number)}
+        return {
+            p.name: p.default.value
+            for p in self.definition.tree.params
+            if isinstance(p.default, (tree.Number, tree.Known))
+        }
 
     @property
     def is_kernel(self) -> bool:
@@ -109,7 +114,8 @@ class SnapFunction(ByName):
                 f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`"
                 + (f" (it has {', '.join(self.generic)})" if self.generic else "")
             )
-        constexprs = {name: _number(name, value) for name, value in constexprs.items()}
+        params = self.definition.tree.params
+        constexprs = {name: constant(params, name, value) for name, value in constexprs.items()}
         return SnapFunction(self.definition, self.__wrapped__, {**self.bound, **constexprs})
 
     def _the_one(self, constexprs: dict[str, object]) -> Compiled:
@@ -123,7 +129,8 @@ class SnapFunction(ByName):
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
-        return self._specialized({n: _number(n, constexprs.get(n, defaults.get(n))) for n in self.generic})
+        params = self.definition.tree.params
+        return self._specialized({n: constant(params, n, constexprs.get(n, defaults.get(n))) for n in self.generic})
 
     def _kernel_only(self, what: str) -> None:
         if not self.is_kernel:
@@ -317,6 +324,7 @@ class SnapFunction(ByName):
                 )
             given[name] = value
         given = {**{n: v for n, v in self._defaults().items() if n in self.generic}, **given}
+        given |= self._inferred([n for n in params if n not in given], given)
         missing = [n for n in params if n not in given]
         if missing:
             raise TypeError(
@@ -324,13 +332,25 @@ class SnapFunction(ByName):
                 f" `{missing[0]}=...`"
             )
         for name in self.generic:
-            given[name] = _number(name, given[name])
+            given[name] = constant(self.definition.tree.params, name, given[name])
         values = {n: given[n] for n in params if n not in self.generic}
         if self.definition.records is not None:
             from snap.host.arguments.records import by_field
 
             values = by_field(self.definition.tree.name, self.definition.records, values)
         return self._specialized({n: given[n] for n in self.generic}), list(values.values())
+
+    def _inferred(self, left: list[str], given: dict[str, object]) -> dict[str, object]:
+        """Infer what constexpr parameters a launch leaves out."""
+        left = [n for n in left if n in self.generic]
+        if not left:
+            return {}
+        from snap.host.arguments.inferred import inferred
+
+        return inferred(self.definition.tree.name, self._telling(left), given)
+
+    def _telling(self, names: list[str]) -> list[tuple[int, str, Hole]]:
+        return telling(self.definition.tree.params, names)
 
     @_told
     def launch(
@@ -416,7 +436,9 @@ class SnapFunction(ByName):
             raise LaunchError(name, f"how many blocks? {usage}")
         given = dict(zip(self._names, args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
-        missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
+        asked = [n for n, needed in wanted(blocks) if needed] if callable(blocks) else []
+        given |= self._inferred([n for n in asked if n not in given], given)
+        missing = [n for n in asked if n not in given]
         if missing:
             raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
         try:
@@ -434,6 +456,9 @@ class SnapFunction(ByName):
 SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
+_MOST_KEPT = 1024  # of numbers of blocks
+
+
 class _Unlaunched(dict[Any, Callable[..., None]]):
     """Map numbers of blocks to functions until the first launch brings the runtime's own table.  A generic kernel keeps
     this map: its arguments say what is launched.
@@ -447,10 +472,12 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
         function = self.function
         function._kernel_only("are launched")
         if function._taken_apart:
+            from snap.host.plan.generic import of
+
             if len(self) >= _MOST_KEPT:
                 self.clear()
                 function._ready.clear()
-            made = self[blocks] = _generic(function, blocks)
+            made = self[blocks] = of(function, blocks)
             if type(blocks) is int:
                 function._ready[blocks] = made
             return made
@@ -460,41 +487,6 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
         function._ready, function._at = launches.ready, launches.at
         found: Callable[..., None] = function._at[blocks]
         return found
-
-
-def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
-    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
-    launched before is found in its table at once.
-    """
-    from snap.host.launch import launcher
-    from snap.host.plan import generic
-
-    names = function._names
-    count = len(names) - len(function.generic)
-    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
-    if set(names[count:]) != set(function.generic) or function.definition.records is not None:
-        return whole
-    made: Callable[..., None] = generic.launches(
-        function.definition.tree.name,
-        count,
-        names[count:],
-        function._defaults(),
-        blocks,
-        whole,
-        lambda values: launcher(function._specialized(values)).at,
-    )
-    return made
-
-
-_MOST_KEPT = 1024  # of numbers of blocks
-
-
-def _number(name: str, value: Any) -> bool | int | float:
-    """Convert the value of a constexpr parameter, Python's or NumPy's."""
-    value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
-    if not isinstance(value, (bool, int, float)):
-        raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")
-    return value
 
 
 def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...] | Fill, **options: Any) -> list[Race]:

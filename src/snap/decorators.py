@@ -26,7 +26,7 @@ from snap.diag.decorating import Wrong, caller, caller_span, collected, whole_he
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
-from snap.surface import LevelName, several
+from snap.surface import LevelName, element_of, several
 from snap.targets import Fill
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
@@ -152,13 +152,15 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
 
 def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Take defaults from what Python computed when the function was defined, not from their names at a later call."""
-    from snap._compiler.frontend.tree import Number
+    from snap._compiler.frontend.tree import Known, Number
 
-    found = dict(enumerate(values, len(params) - len(values)))
-    numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
-    return tuple(
-        replace(p, default=Number(numbers[k], span=p.default.span)) if k in numbers else p for k, p in enumerate(params)
-    )
+    made = list(params)
+    for k, value in enumerate(values, len(params) - len(values)):
+        if type(value) in (bool, int, float):
+            made[k] = replace(params[k], default=Number(value, span=params[k].default.span))
+        elif (type_given := element_of(value)) is not None:
+            made[k] = replace(params[k], default=Known(type_given, str(type_given), span=params[k].default.span))
+    return tuple(made)
 
 
 def _kind(given: object) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.operations import MATH
-from snap._compiler.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
+from snap._compiler.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Scalar, Vector
 from snap.diag.decorating import caller_span, is_count, wrong_count
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.wording import counted
@@ -233,6 +233,39 @@ MATHEMATICS = {name: Marker(f"math.{name}", mathematics(name)) for name in MATH}
 EXPORTED = {word: found for word, found in WORDS.items() if not hasattr(builtins, word)}
 
 PYTHON_TYPES = {int: SCALARS["i32"], float: SCALARS["f32"], bool: SCALARS["bool"]}
+_DTYPES = {
+    **SCALARS,
+    **{
+        {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits): t
+        for t in SCALARS.values()
+        if t.name not in ("bool", "bf16")
+    },
+    **{"bool_": SCALARS["bool"], "bfloat16": SCALARS["bf16"]},
+}
+
+
+def dtype_word(dtype: object) -> str:
+    """Return the word of an element type of NumPy, ml_dtypes, CuPy or torch; a string is one already; "" for anything
+    else.
+    """
+    if isinstance(dtype, str):
+        return dtype
+    kind = dtype if isinstance(dtype, type) else dtype.__class__
+    if kind.__module__.partition(".")[0] not in ("numpy", "ml_dtypes", "torch"):
+        return ""
+    return getattr(dtype, "name", "") or getattr(dtype, "__name__", "") or str(dtype).removeprefix("torch.")
+
+
+def element_of(given: object) -> Element | None:
+    """Find the type that a caller names: as Snap, Python, NumPy or torch name it, or by its word."""
+    if isinstance(given, (Scalar, Vector)):
+        return given
+    if isinstance(given, TypeName):
+        return given.type
+    found = PYTHON_TYPES.get(given) if isinstance(given, type) else None
+    return found or _DTYPES.get(dtype_word(given))
+
+
 # Words that need no import: Python's own names with a meaning here, and the mathematical functions.
 WITHOUT_IMPORT: dict[str, object] = {
     **WORDS,

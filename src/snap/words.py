@@ -200,7 +200,7 @@ ANNOTATIONS = {
     "constexpr": (
         "(type: type)",
         "`TILE: constexpr(int)`: a parameter that is known at compile time; the kernel is compiled once for each value; or a local"
-        " constant.",
+        " constant. `T: constexpr(type)` is a parameter that is a type.",
     ),
 }
 

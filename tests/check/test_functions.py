@@ -454,3 +454,61 @@ def test_values_that_python_takes_for_equal_are_told_apart():
     for _ in range(3):
         k[1](y, float("nan"))
     assert len(k.compiled) == before + 1
+
+
+# ---- functions that do nothing but compute -----------------------------------------------------------------------------------------------------
+
+GRID = "grid[1], block[4], thread[64]"
+
+
+def returned(body: str, use: str, params: str = "a: int, b: int", before: str = "") -> list[tuple[str, int]]:
+    """Use the result of a function of one thread in the code of a block, where t is a thread's, w a warp's, m the block's, and n the grid's."""
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    before = f"{before}\n@device(thread)\ndef f({params}) -> int:\n{indented}\n"
+    start = "with each(block) as m:\n    t: int @ thread[1] = id()\n    w: int @ thread[32] = id()\n    v: int[2] @ thread[1]\n    u: int[2]\n    s: shared(int[64])\n"
+    code = start + "\n".join(f"    {line}" for line in use.splitlines())
+    return [(found, line - 6) for found, line in codes(code, GRID, params="n: int, c: ptr(const(int))", before=before)]
+
+
+@pytest.mark.parametrize("use, refused", [
+    ("x: int = f(n, 64)", None), ("x: int = f(m, n)", None), ("x: int @ thread[32] = f(w, m)", None), ("x: int @ thread[1] = f(t, w)", None), ("x: int = f(c[m], 1)", None),
+    ("x: int = f(t, 64)", "SNAP006"), ("x: int = f(w, 64)", "SNAP006"), ("x: int @ thread[32] = f(w, t)", "SNAP006"), ("x: int = f(n, f(t, 1))", "SNAP006"), ("x: int = f(n, f(m, 1))", None),
+    ("x: int = f(c[t], 1)", "SNAP006"), ("x = f(t, n)\nx = t", None), ("x = f(m, n)\nx = t", "SNAP006"), ("if f(m, n) > 3:\n    intrinsic.syncthreads()", None),
+    ("if f(m, t) > 3:\n    intrinsic.syncthreads()", "SNAP006"), ("for i in range(f(n, 2)):\n    intrinsic.syncthreads()", None), ("while f(n, m) < 3:\n    n += 1", "SNAP005"),
+    ("y: int = n\nwhile f(y, m) < 3:\n    y += f(1, 2)\n    intrinsic.syncthreads()", None), ("x: int = f(id(), 1)", "SNAP018"), ("x: int = s[f(n, m)]", None), ("x: int = s[f(n, t)]", "SNAP006"),
+])
+def test_a_function_that_only_computes_is_as_uniform_as_its_arguments(use, refused):
+    found = returned("while b > 0:\n    a, b = b, a % b\n    if a == 7:\n        break\nreturn a if a > 1 else g(a)", use,
+                     before="@device(thread)\ndef g(a: int) -> int:\n    r: int = 0\n    for i in range(3):\n        r += a\n    return r")
+    assert [code for code, _ in found] == ([refused] if refused else []), found
+
+
+@pytest.mark.parametrize("word, body", [
+    ("thread", "print(a)\n    return a"), ("thread", "unsafe.cuda('nanosleep.u32 {a};', a=a)\n    return a"), ("thread", "return unsafe.cuda('clock()', type=int)"), ("thread", "return g(a)"),
+    ("thread", "intrinsic.nanosleep(5)\n    return a"), ("warp", "i: int @ thread[1] = id()\n    return i + a"), ("warp", "return intrinsic.shfl_up(a, 1)"),
+    ("warp", "with one(thread):\n        a += 1\n    return a"), ("block", "s: shared(int[2])\n    return a"),
+])
+def test_what_does_more_is_its_own(word, body):
+    before = f"@device(thread)\ndef g(a: int) -> int:\n    print(a)\n    return a\n@device({word})\ndef f(a: int @ thread[1]) -> int @ thread[1]:\n    {body}"
+    assert codes("with each(block):\n    x: int @ thread[1] = f(n)", GRID, "n: int", before) == []
+    assert codes("with each(block):\n    x: int @ thread[16] = f(n)", GRID, "n: int", before) == [("SNAP006", 2)]
+
+
+def test_memory_and_references_are_not_computed_with():
+    loads = "return c[a]"
+    assert returned(loads, "x: int = f(n, c)", "a: int, c: ptr(const(int)) @ grid[1]") == [("SNAP006", 1)]
+    assert returned(loads, "x: int @ thread[1] = f(n, c)", "a: int, c: ptr(const(int)) @ grid[1]") == []
+    assert returned("v[0] += 1\nreturn v[1] + a", "x: int = f(n, v)", "a: int, v: ref(int[2])") == [("SNAP006", 1)]
+    by_value = "return v[0] + a"
+    assert returned(by_value, "x: int = f(n, u)", "a: int, v: int[2]") == []
+    assert returned(by_value, "x: int = f(n, v)", "a: int, v: int[2]") == [("SNAP006", 1)]
+
+
+def test_functions_of_more_than_a_thread():
+    before = "@device({})\ndef f(a: int) -> int:\n    {}"
+    assert codes("x: int = f(n)", GRID, "n: int", before.format("block", "return a + 1")) == []
+    assert codes("x: int = f(n)", GRID, "n: int", before.format("warp", "return a + 1")) == []
+    assert codes("x: int = f(n)", GRID, "n: int", before.format("warp", "return intrinsic.reduce_add(a)")) == [("SNAP006", 1)]
+    assert codes("x: int @ thread[48] = f(n)", "grid[1], block[1], thread[96]", "n: int", before.format("warp", "return a")) == []
+    own = "y: int @ thread[48] = id()\nx: int @ thread[48] = f(y)"
+    assert codes(own, "grid[1], block[1], thread[96]", "n: int", before.format("warp", "return a")) == [("SNAP006", 2)]

@@ -24,13 +24,14 @@ class Function:
 
 
 class CallWriter(MemoryWriter):
-    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=3, view_read=1, call=14, again=8, helper=6, turning=2, branching=4, spelled=2, zeros=1,
+    weights = dict(write=6, read=5, uniform_read=2, register=2, alone=1, lower=1, collective=3, view_read=1, call=14, again=8, helper=6, uniform=3, turning=2, branching=4, spelled=2, zeros=1,
                    loop_=4, branch_=3, narrow_=4, claim_=2, scratch_=2, carry_=1, roles_=2, toggle_=1)
 
     def __init__(self, rng: random.Random, threads: int, indent: int = 4):
         super().__init__(rng, threads, indent)
         self.known: list[Function] = []
         self.array = False
+        self.uniform_before = ""  # a call of an earlier one
 
     # ---- functions of threads
 
@@ -97,6 +98,30 @@ class CallWriter(MemoryWriter):
             case 2:
                 lines += ["    if x > 100:", "        return x - 100", "    else:", "        x = x + 1"]
         return "\n".join([*lines, "    return x"])
+
+    def uniform(self, here: Here) -> None:
+        """A function that does nothing but compute, of what the whole unit agrees on, and of what each thread has."""
+        f, same, word = self.fresh("h"), here.unit.same, here.unit.word
+        turns = self.pick(["    for q in range(y % 3):\n        x = x * 3 + q", "    while x > y:\n        x = x // 2", "    if x % 2 == 0:\n        return y + 1", "    x = min(x, 7) if y > 1 else x + y"])
+        inner = self.pick(["x + y", "max(x - y, 0)", f"{self.uniform_before} + y" if self.uniform_before else "x * y"])
+        self.functions.append(f"@device\n@requires(thread[1])\ndef {f}(x: int @ thread[1], y: int @ thread[1]) -> int @ thread[1]:\n{turns}\n    return {inner}")
+        self.uniform_before = f"{f}(y, 3)"
+        call = f"{f}({same} & 7, {1 + self.below(4)})"
+        self.tags.add("pure call")
+        how = self.below(4)
+        if how == 0:
+            self.say(f"{same} = {call} & 7")
+        elif how == 1:
+            x, own = self.fresh("x"), self.pick([f"{same} & 3", "id() & 3"])
+            self.say(f"{x}: int @ {word} = {f}({same} & 7, 2)" if word == "grid[1]" or here.called else f"{x}: int @ {self.pick([word, 'thread[1]'])} = {f}({own}, 2)" if own == f"{same} & 3" else
+                     f"{x}: int @ thread[1] = {f}({own}, 2)")
+            self.say(f"v = v * 3 + u32({x})")
+        elif how == 2:
+            with self.block(f"for {self.fresh('i')} in range({call} % 3):"):
+                self.statements(replace(here.deeper(), breakable=False), 2)
+        else:
+            with self.block(f"if {call} % 2 == {self.below(2)}:"):
+                self.statements(here.deeper(), 2)
 
     def turning(self, here: Here) -> None:
         """A function whose warps take turns, with an array by value and by reference: it is put in place of its call."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fuzz import slow_values as sv
-from fuzz.slow_expressions import Fixed, Named, Value, fitted
+from fuzz.slow_expressions import Fixed, Named, Value, fitted, known_as_mathematics
 from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
 from fuzz.slow_statements import Statements
@@ -103,6 +103,8 @@ class Program:
         if len(arguments) < len(names):
             names = [name for name in names if name not in constexprs or name not in known]
         given = dict(zip(names, arguments))
+        if any(name not in given and name not in known for name in constexprs):
+            raise Unsupported("a constexpr parameter that the arrays tell")
         constants = {name: given[name] if name in given else known[name] for name in constexprs}
         constants = {name: v.item() if isinstance(v, np.generic) else v for name, v in constants.items()}
         compiled = self.compiled(replace(function, constants=tuple(constants.items())))
@@ -185,6 +187,28 @@ class Compiled(Statements):
                 nodes = [n for n in nodes if not isinstance(n, ast.Starred)]
                 return sorted((self.privilege(n) for n in nodes), key=lambda p: ORDER.index(p.level), reverse=True)
         raise Unsupported("a function without @requires")
+
+    def is_as_uniform(self, target: Privilege | None) -> bool:
+        """Whether a call's result is as uniform as its arguments, and wanted for more threads than the function returns it for."""
+        own = self.result_privilege or self.required[0]
+        if target is None or ORDER.index(own.level) > ORDER.index(target.level) or own.level == target.level and own.n % target.n == 0:
+            return False
+        return self.computes(self.node) and not any(isinstance(p.type, (Pointer, Reference)) for p in self.parameters)
+
+    def computes(self, node: ast.AST) -> bool:
+        """Whether a function does nothing but compute, and so all that it calls."""
+        if isinstance(node, (ast.With, ast.Match)):
+            return False
+        if isinstance(node, ast.Call):
+            name = name_of(node.func) or ""
+            space, _, word = name.rpartition(".")
+            found = self.static(name) if name else None
+            if name in ("id", "count", "print") or space in ("atomic", "unsafe") or space == "intrinsic" and word != "bitcast" and not known_as_mathematics(word):
+                return False
+            if isinstance(found, Function) and not self.program.compiled(found).computes(found.node):
+                return False
+        parts = node.body if isinstance(node, ast.FunctionDef) else ast.iter_child_nodes(node)
+        return all(map(self.computes, parts))
 
     def shape_of_launch(self) -> tuple:
         held = {p.level: p.n for p in self.required}

@@ -486,7 +486,7 @@ class Expressions:
         name = name_of(node.func)
         space, _, word = name.rpartition(".")
         if space in ("intrinsic", "atomic", "fast", "unsafe"):
-            if space == "fast" or space == "intrinsic" and any(word in known for known in (sv.NUMBERS, sv.WHOLES, sv.REALS, sv.QUESTIONS)):
+            if space == "fast" or space == "intrinsic" and known_as_mathematics(word):
                 return self._math(word, node)
             if space == "unsafe":
                 raise Unsupported("unsafe")
@@ -584,13 +584,16 @@ class Expressions:
         signature = self.program.signature(function)
         for name in signature.constexprs:
             if name not in constants:
-                constants[name] = self.number(given[name]) if name in given else defaults_of(function.node)[name]
+                defaults = defaults_of(function.node)
+                if name not in given and name not in defaults:
+                    raise Unsupported("a constexpr parameter that the arguments tell")
+                constants[name] = self.number(given[name]) if name in given else defaults[name]
         compiled = self.program.compiled(replace(function, constants=tuple(constants.items())))
         arguments = []
         by_name = {p.name: p for p in compiled.parameters}
         for name, argument in given.items():  # in the order of the text
             if name in by_name:
-                with self.aimed(by_name[name].privilege):
+                with self.aimed(self.target if compiled.is_as_uniform(self.target) else by_name[name].privilege or compiled.required[0]):
                     arguments.append((by_name[name].slot, self._argument(by_name[name].type, argument)))
 
         def run(G, L):
@@ -616,6 +619,10 @@ class Expressions:
             case Constexpr():
                 raise Unsupported("a constexpr argument")
         return converted(self.expression(node), t).run
+
+
+def known_as_mathematics(word: str) -> bool:
+    return any(word in known for known in (sv.NUMBERS, sv.WHOLES, sv.REALS, sv.QUESTIONS))
 
 
 def fitted(h: Handle, extents: tuple | None) -> Handle:

@@ -117,10 +117,27 @@ def explain(
             continue
         seen.add(id(current))
         frame = (entry, exit) if current is synced else ((), ())
-        listings[_listing(written[original(current)], current, typed.span.filename, *frame)] = None
+        one = _listing(written[original(current)], current, typed.span.filename, *frame)
+        listings[_with_instance(one, written[original(current)], written.values())] = None
         waiting.extend(s.function for s in statements(current.body) if isinstance(s, ir.Call))
     put_in_place = [f for f in written.values() if f.uid not in {original(f) for f in _functions(synced).values()}]
     return (*listings, *(_listing(f, f, typed.span.filename) for f in put_in_place))
+
+
+def _with_instance(found: Listing, function: AnyFunction, all: Iterable[AnyFunction]) -> Listing:
+    """Say of an instance of a generic function what its types and sizes are, and where it is called."""
+    constants = function.constants if isinstance(function, ir.Function) else ()
+    if not constants:
+        return found
+    calls = [
+        (s.span.line, f"line {s.span.line} of {caller.name}")
+        for caller in all
+        for s in statements(caller.body)
+        if isinstance(s, ir.Call) and s.function.uid == function.uid
+    ]
+    values = ", ".join(f"{name} = {value}" for name, value in constants)
+    called = f"; called in {', '.join(dict.fromkeys(text for _, text in sorted(calls)))}" if calls else ""
+    return Listing(found.title, f"{values}{called}; {found.facts}", found.rows)
 
 
 def _functions(function: AnyFunction) -> dict[int, AnyFunction]:

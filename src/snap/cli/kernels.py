@@ -12,6 +12,7 @@ from snap._compiler.ir import synced
 from snap.api import SnapFunction
 from snap.cli.load import Checked, Unchecked, UsageError, in_order
 from snap.diag.error import SnapError, SnapWarning
+from snap.surface import element_of
 
 if TYPE_CHECKING:
     from snap._compiler.codegen import CudaModule
@@ -175,7 +176,8 @@ def parse_values(values: list[str]) -> dict[str, object]:
             number = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             number = None
-        if not isinstance(number, (bool, int, float)):
-            raise UsageError(f"--set {text}: {value!r} is not a number")
+        number = number if isinstance(number, (bool, int, float)) else element_of(value)
+        if number is None:
+            raise UsageError(f"--set {text}: {value!r} is not a number, and no type")
         parsed[unicodedata.normalize("NFKC", name)] = number  # as Python reads names
     return parsed

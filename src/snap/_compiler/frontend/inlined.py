@@ -31,7 +31,7 @@ from typing import Any, TypeGuard
 
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.fields import field_of, fields_named, holds_constants
-from snap._compiler.frontend.inlined_values import Values
+from snap._compiler.frontend.inlined_values import ValueCalls
 from snap._compiler.frontend.names import assigned_names, used_names
 from snap._compiler.frontend.renaming import TreeRenaming, with_bodies
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -195,7 +195,7 @@ class _Writer:
             raise _not_a_value(piece, call)
 
     def statement(self, s: tree.Stmt) -> tree.Body:
-        s = Values(self.piece, self.expanded).of(s)
+        s = ValueCalls(self.piece, self.expanded).of(s)
         match s:
             case tree.Evaluate(tree.Call() as call) if piece := self.piece(call):
                 if piece.yields is not None:
@@ -313,7 +313,7 @@ class _Writer:
         body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
         value = None if piece.result is None or piece.result.value is None else renaming.expr(piece.result.value)
         self.depth += 1
-        value = None if value is None else Values(self.piece, self.expanded).expr(value)
+        value = None if value is None else ValueCalls(self.piece, self.expanded).expr(value)
         statements = (*before, *self.body(renaming.body(body)))
         self.depth -= 1
         return statements, value

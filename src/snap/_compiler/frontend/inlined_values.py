@@ -14,7 +14,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.renaming import TreeRenaming
 from snap.record import replace
 
-Written = tuple[tree.Body, tree.Expr | None]
+ValueWritten = tuple[tree.Body, tree.Expr | None]
 
 
 def is_value(function: tree.Function) -> bool:
@@ -23,10 +23,10 @@ def is_value(function: tree.Function) -> bool:
     return isinstance(only, tree.Return) and only.value is not None and not isinstance(only.value, tree.Sequence)
 
 
-class Values(TreeRenaming):
+class ValueCalls(TreeRenaming):
     """piece: the inlined function that a call is of.  out: writes its call out."""
 
-    def __init__(self, piece: Callable[[tree.Call], Any], out: Callable[[Any, tree.Call], Written]):
+    def __init__(self, piece: Callable[[tree.Call], Any], out: Callable[[Any, tree.Call], ValueWritten]):
         super().__init__({}, lambda name: name)
         self.piece, self.out = piece, out
 

@@ -21,7 +21,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.engines import PRODUCTS, THREADS, Engine
 from snap._compiler.ir.operations import ATOMICS, COLLECTIVES
 from snap._compiler.ir.types import Privilege
-from snap._compiler.ir.walk import expressions, statements
+from snap._compiler.ir.walk import callees, expressions, statements
 from snap.record import kept, record
 
 
@@ -261,3 +261,20 @@ def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView, ir.Handle]]:
         for p, a, handle in zip(s.function.params, s.args, s.handles):
             if isinstance(p, ir.MemParam) and isinstance(a, ir.MemView) and handle is not None:
                 yield p, a, handle
+
+
+COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call)
+
+
+def computes(function: ir.AnyFunction, *also: type) -> bool:
+    """Tell whether a function does nothing but compute: its result depends on its arguments, and on memory that it is
+    given, whichever threads call it, and however often.  also: other statements that it may have.
+    """
+    called = callees(function)
+    inside = [s for f in called for s in statements(f.body)]
+    return (
+        not any(f.text for f in called)
+        and not any(isinstance(p, ir.RefParam) for p in function.params)
+        and all(isinstance(s, COMPUTING) or isinstance(s, also) for s in inside)
+        and not any(isinstance(e, (ir.UnitId, ir.UnitCount, ir.Lane)) for s in inside for e in expressions(s))
+    )

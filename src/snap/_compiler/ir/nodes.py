@@ -36,8 +36,8 @@ the statements of `synced.py`.
                smem, bool cooperative, bool uses_unsafe, int? resident, int* axes, frozenset[tuple[span, span]]
                apart, stmt* text)
     function = Function(Any..., set[int] watched, tuple[span, str]* trusted, contract? contract, diagnostic*
-               warnings) | Function(Any..., mbarrier* mbarriers)
-    param    = ValueParam(var) | RefParam(var) | MemParam(handle, layout? layout)
+               warnings, tuple[str, str]* constants) | Function(Any..., mbarrier* mbarriers)
+    param    = ValueParam(var) | RefParam(var) | MemParam(handle, recordlayout? layout)
     stmt     = Declare(var, expr? init, bool zero) | DeclareShared(memobject obj, handle)
                | Assign(target, expr value) | If(expr cond, stmt* then, stmt* other)
                | While(stmt* pre, expr cond, stmt* body)
@@ -408,7 +408,7 @@ class RefParam:
 
 
 @node
-class Layout:
+class RecordLayout:
     """Say how the records lie that a kernel's pointer points to.  bytes: of one.  values: the name of each, where it
     is, its type and how many of it there are.
     """
@@ -422,7 +422,7 @@ class MemParam:
     """A pointer.  What it points to is `handle.obj`; its shape may name other parameters."""
 
     handle: Handle
-    layout: Layout | None = field(default=None, compare=False, repr=False)
+    layout: RecordLayout | None = field(default=None, compare=False, repr=False)
 
 
 Param = ValueParam | RefParam | MemParam
@@ -464,10 +464,12 @@ class Function(AnyFunction):
 
     watched: partitions (numbers of handles) whose units are not shown to be apart.  trusted: scopes in which proofs
     take for granted what they do not show, with the reasons.  contract: what a device function asks for and promises,
-    for proofs alone.  warnings: what the checker says of its text.
+    for proofs alone.  warnings: what the checker says of its text.  constants: the values of its constexpr parameters,
+    as text.
     """
 
     watched: Set[int] = field(default=frozenset(), compare=False, kw_only=True)
     trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False, kw_only=True)
     contract: Contract | None = field(default=None, compare=False, kw_only=True)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, kw_only=True)
+    constants: tuple[tuple[str, str], ...] = field(default=(), compare=False, kw_only=True)

@@ -81,26 +81,6 @@ def callees(function: F) -> list[F]:
     return found
 
 
-_COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call)
-
-
-def only_computes(function: ir.AnyFunction) -> bool:
-    """Decide whether a function gives its result and does nothing else, and whoever calls it with the same values gets
-    the same one, if it is given no memory that changes.
-    """
-    functions = callees(function)
-    return (
-        not any(f.text or any(isinstance(param, ir.RefParam) for param in f.params) for f in functions)
-        and all(isinstance(inner, _COMPUTING) for f in functions for inner in statements(f.body))
-        and not any(
-            isinstance(e, (ir.UnitId, ir.UnitCount, ir.Lane))
-            for f in functions
-            for inner in statements(f.body)
-            for e in expressions(inner)
-        )
-    )
-
-
 def _own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
     """The expressions a statement evaluates itself (not those of statements inside it), as its fields hold them: in
     targets, accesses and tiles, too.

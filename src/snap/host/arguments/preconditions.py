@@ -13,7 +13,7 @@ from typing import Any
 
 from snap.host.arguments.arrays import ArrayInfo
 from snap.host.arguments.byname import wanted
-from snap.host.arguments.records import Fields
+from snap.host.arguments.records import RecordFields
 from snap.host.arguments.signature import Pointer, Signature
 from snap.host.errors import LaunchError
 
@@ -79,7 +79,7 @@ class Precondition:
             given["grid"] = tuple(given.pop(name) for name, _ in self.extents)
         if self.counts_blocks:
             given["blocks"] = blocks
-        return Fields.of(given) if self.of_records else given
+        return RecordFields.of(given) if self.of_records else given
 
     def _sized(self, k: int, param: object, arg: ArrayInfo, args: tuple[object, ...]) -> Sized:
         assert isinstance(param, Pointer)

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from snap._compiler.ir.nodes import Layout
+from snap._compiler.ir.nodes import RecordLayout
 from snap._compiler.ir.types import F32, F64, Scalar
 from snap.host.arguments.arrays import BadArray, numpy_name
 from snap.host.errors import LaunchError
 
 
-class Fields(dict[str, Any]):
+class RecordFields(dict[str, Any]):
     """A record as `where=` sees it: `w.n`, `t[0]`."""
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +42,7 @@ class Fields(dict[str, Any]):
             *outer, name = path.split(".")
             at: Any = made
             for one in outer:
-                at = at.setdefault(one, Fields())
+                at = at.setdefault(one, RecordFields())
             at[name] = value
         return made
 
@@ -76,7 +76,7 @@ def _values(kernel: str, shape: Any, name: str, value: Any) -> Iterator[tuple[st
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def as_numbers(array: Any, layout: Layout, elem: Scalar) -> object:
+def as_numbers(array: Any, layout: RecordLayout, elem: Scalar) -> object:
     """The same memory, with the numbers of a record in a dimension of their own; what holds numbers already is
     itself.
     """
@@ -97,7 +97,7 @@ def as_numbers(array: Any, layout: Layout, elem: Scalar) -> object:
     return array.reshape(-1).view(numpy_name(elem)).reshape(*array.shape, layout.bytes // elem.bytes)
 
 
-def _is_complex(layout: Layout) -> bool:
+def _is_complex(layout: RecordLayout) -> bool:
     """Decide whether it is two floats, as a complex number is."""
     types = {type for _, _, type, _ in layout.values}
     return len(types) == 1 and types <= {F32, F64} and layout.bytes == 2 * next(iter(types)).bytes
@@ -114,7 +114,7 @@ def _laid_out(dtype: Any, path: str, offset: int) -> Iterator[tuple[str, int, st
             yield whole, offset + start, base.name if base.isnative else str(base), math.prod(shape)
 
 
-def _fits(found: tuple[tuple[str, int, str, int], ...], layout: Layout) -> bool:
+def _fits(found: tuple[tuple[str, int, str, int], ...], layout: RecordLayout) -> bool:
     """Decide whether each value is where the record has it; a tuple's have no names."""
     if len(found) != len(layout.values):
         return False
@@ -125,12 +125,12 @@ def _fits(found: tuple[tuple[str, int, str, int], ...], layout: Layout) -> bool:
     )
 
 
-def _told(layout: Layout) -> str:
+def _told(layout: RecordLayout) -> str:
     values = (f"{path} {type}{f'[{n}]' * (n > 1)} at {at}" for path, at, type, n in layout.values)
     return f"{', '.join(values)}; {layout.bytes} bytes"
 
 
-def _way_out(dtype: Any, layout: Layout) -> str:
+def _way_out(dtype: Any, layout: RecordLayout) -> str:
     if dtype.names is not None and dtype.itemsize < layout.bytes:
         return "C aligns each field to its size: `numpy.dtype([...], align=True)`"
     return "make its dtype as C lays the record out, `numpy.dtype([...], align=True)`, with the same names"

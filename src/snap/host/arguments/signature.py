@@ -56,7 +56,7 @@ class Pointer:
     dims: str | None
     widest: int = 1
     whole: int = 1
-    layout: ir.Layout | None = None
+    layout: ir.RecordLayout | None = None
 
     @property
     def align(self) -> int:

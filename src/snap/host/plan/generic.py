@@ -12,6 +12,7 @@ The function is text, with the constexpr parameters' own names: Python itself fi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -99,6 +100,61 @@ def launches(
     names: dict[str, Any] = {}
     exec(compile(source(name, plain, constexprs, blocks), f"<launches of {name}>", "exec"), names)
     return names["make"](nothing, other)
+
+
+def of(function: Any, blocks: int | tuple[int, ...]) -> Callable[..., None]:
+    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
+    launched before is found in its table at once.
+    """
+    from snap.host.launch import launcher
+
+    names, generic = function._names, function.generic
+    count = len(names) - len(generic)
+    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
+    table = lambda values: launcher(function._specialized(values)).at  # noqa: E731
+    defaults = function._defaults()
+    if set(names[count:]) != set(generic) or function.definition.records is not None:
+        return whole
+    given = launches(function.definition.tree.name, count, names[count:], defaults, blocks, whole, table)
+    left = [n for n in generic if n not in defaults]
+    arrays = [(k, hole) for k, _, hole in function._telling(left) if not hole.scalar]
+    if not left or {hole.name for _, hole in arrays} != set(left):
+        return given
+    deciding = [(k, hole.axis) for k, hole in arrays]
+    told = lambda args: table({**defaults, **function._inferred(generic, dict(zip(names, args)))})  # noqa: E731
+    return _by_arguments(count, deciding, blocks, given, told)
+
+
+def _by_arguments(
+    count: int,
+    deciding: Sequence[tuple[int, int | None]],
+    blocks: int | tuple[int, ...],
+    whole: Callable[..., None],
+    table: Callable[[tuple[object, ...]], Any],
+) -> Callable[..., None]:
+    """Make the launches of a kernel whose types and sizes its arguments tell.  whole: launches with every check.
+    table: of arguments, what launches them by blocks.
+    """
+    known: dict[tuple[object, ...], Any] = {}
+
+    def launch(*args: Any, **keywords: Any) -> None:
+        if keywords or len(args) != count:
+            return whole(*args, **keywords)
+        try:
+            key = tuple(args[k].dtype if axis is None else args[k].shape[axis] for k, axis in deciding)
+        except (AttributeError, IndexError):
+            return whole(*args)
+        found = known.get(key)
+        if found is not None:
+            found[blocks](*args)
+            return None
+        whole(*args)
+        if len(known) >= _MOST_KEPT:
+            known.clear()
+        known[key] = table(args)
+        return None
+
+    return launch
 
 
 def _whole(value: object, nothing: object) -> bool:

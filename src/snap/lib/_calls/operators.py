@@ -19,17 +19,16 @@ from typing import Any, TypeVar, cast
 from snap import device
 from snap._compiler.ir.nodes import ValueParam
 from snap._compiler.ir.operations import neutral
-from snap._compiler.ir.types import BF16, SCALARS, THREAD1, Scalar, scalar_of
+from snap._compiler.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.api import SnapFunction
-from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
+from snap.host.arguments.validate import fitting_scalar
 from snap.host.errors import LaunchError
 from snap.lib._calls.renamed import warn_of
 from snap.record import record
-from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName
+from snap.surface import LEVELS, TYPES, TypeName, element_of
 
 thread, block = LEVELS["thread"], LEVELS["block"]
 NAMES = ("add", "mul", "min", "max", "and", "or", "xor")
-_NAMED = {"bfloat16": BF16, "bool_": SCALARS["bool"], **{word: of for of, word in NUMPY_WORDS.items()}}
 
 
 @record
@@ -55,28 +54,10 @@ def element(dtype: object) -> TypeName | type:
 
 def scalar(dtype: object) -> Scalar:
     """Find the scalar type that a caller names: as Snap, Python, NumPy or torch name it, or by its word."""
-    if isinstance(dtype, Scalar):
-        return dtype
-    if isinstance(dtype, TypeName) and isinstance(dtype.type, Scalar):
-        return dtype.type
-    if dtype in (int, float, bool):
-        return PYTHON_TYPES[dtype]
-    word = dtype_word(dtype)
-    if word in SCALARS:
-        return SCALARS[word]
-    if word in _NAMED:
-        return _NAMED[word]
-    raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}")
-
-
-def dtype_word(dtype: object) -> str:
-    """The word of an element type of NumPy, ml_dtypes, CuPy or torch; a string is one already; "" for anything else."""
-    if isinstance(dtype, str):
-        return dtype
-    kind = dtype if isinstance(dtype, type) else dtype.__class__
-    if kind.__module__.partition(".")[0] not in ("numpy", "ml_dtypes", "torch"):
-        return ""
-    return getattr(dtype, "name", "") or getattr(dtype, "__name__", "") or str(dtype).removeprefix("torch.")
+    found = element_of(dtype)
+    if not isinstance(found, Scalar):
+        raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}")
+    return found
 
 
 # Words that carry elements of any type through memory: the bits are the same, and one instruction moves them.

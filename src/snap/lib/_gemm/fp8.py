@@ -23,7 +23,6 @@ from snap._compiler.ir.types import BF16, F32, U8, U16
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_apart, check_choice, check_sides, same_place
-from snap.lib._calls.operators import dtype_word
 from snap.lib._calls.public_types import Activation, ArrayT, EightBitType, FloatType
 from snap.lib._calls.recorded import launch, recorded, step, view
 from snap.lib._calls.renamed import renamed
@@ -49,6 +48,7 @@ from snap.lib._gemm.kernels import gemm_kernel
 from snap.lib._gemm.parts import ACTIVATIONS, Scaling
 from snap.lib._layers.layer_arrays import STORED, stored
 from snap.lib._torch.derivatives import refuse_unseen
+from snap.surface import dtype_word
 
 TYPES = ("e4m3", "e5m2")
 HELD = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # by the array's own word

@@ -25,7 +25,6 @@ from snap.host.errors import DerivativeError, LaunchError
 from snap.host.plan.plans import MISS
 from snap.host.torch import torchtraced
 from snap.host.torch.torchtraced import refuse_recorded
-from snap.lib._calls.operators import dtype_word
 from snap.lib._calls.recorded import entry as recorded_entry
 from snap.lib._calls.recorded import torch_is_there
 from snap.lib._calls.renamed import shown_signature
@@ -61,6 +60,7 @@ from snap.lib._torch.products import (
     tf32_direct,
 )
 from snap.record import record
+from snap.surface import dtype_word
 
 NAMESPACE = "snap"
 

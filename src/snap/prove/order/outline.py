@@ -15,13 +15,13 @@ from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.analysis.uniform import differs
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.effects import assigned, effects, multiplied_into
+from snap._compiler.ir.effects import assigned, computes, effects, multiplied_into
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.integers import DIVISIONS
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import WARP1, Level, Privilege
-from snap._compiler.ir.walk import bodies, expressions, loop_values, statements, variables, walk, ways_out
+from snap._compiler.ir.walk import bodies, loop_values, statements, variables, walk, ways_out
 from snap.prove.order.kinds import TRIPS
 from snap.prove.order.reading import CallFrame
 
@@ -178,19 +178,9 @@ def given(s: ir.Stmt, uid: int) -> tuple | None:
             return (s.number,) if any(v.uid == uid for v in assigned(s)) and not isinstance(s, ir.For) else None
 
 
-COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return)
-
-
 def _only_computes(f: ir.AnyFunction, args: tuple) -> bool:
     """Return whether a call's result depends on its arguments and on memory that no one writes, whoever makes it."""
-    if any(isinstance(a, ir.ArrayRef) or isinstance(a, ir.MemView) and not a.obj.const for a in args):
-        return False
-    for s in statements(f.body):
-        if not isinstance(s, COMPUTING) or isinstance(s, ir.Assign) and not isinstance(s.target, ir.VarTarget):
-            return False
-        if any(isinstance(e, (ir.UnitId, ir.Lane)) or _changing(e) for e in expressions(s)):
-            return False
-    return True
+    return computes(f) and all(not isinstance(a, ir.MemView) or a.obj.const for a in args)
 
 
 def _changing(e: ir.Expr) -> bool:

@@ -16,6 +16,7 @@ from snap._compiler.ir.types import Element, Level, Privilege, Scalar
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.record import record
+from snap.surface import TypeName
 
 
 @dataclass(slots=True, eq=False)
@@ -175,4 +176,6 @@ def declared_at(binding: Binding) -> Span | None:
             return None
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RecordName | RoleName | Privilege | Poison
+Binding = (
+    Variable | Constant | IndexFunction | Memory | Pipeline | RecordName | RoleName | Privilege | TypeName | Poison
+)

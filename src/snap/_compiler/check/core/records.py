@@ -17,7 +17,7 @@ from typing import Any
 
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.records import RecordShape
-from snap._compiler.ir.nodes import Layout
+from snap._compiler.ir.nodes import RecordLayout
 from snap._compiler.ir.types import SCALARS, Array, Element, Scalar, alignment, scalar_of
 
 MOST_VALUES = 64  # values in one record: more would not stay in registers
@@ -114,13 +114,13 @@ class RecordType:
         return self.bytes // self.unit.bytes
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> RecordLayout:
         """Say where its values lie, for who has an array of it."""
         values = (
             (leaf.path, leaf.offset, scalar_of(leaf.elem), leaf.type.bytes // scalar_of(leaf.elem).bytes)
             for leaf in self.leaves
         )
-        return Layout(self.bytes, tuple(values))
+        return RecordLayout(self.bytes, tuple(values))
 
 
 def _aligned(type: Element | Array) -> int:

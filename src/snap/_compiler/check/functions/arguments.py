@@ -17,12 +17,13 @@ from snap._compiler.check.core.explain import opened, read_down
 from snap._compiler.check.core.operands import Passed, kept
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Checker, Instance, ObjectUse, Want
-from snap._compiler.check.functions.signatures import Header, ParamSpec, is_constexpr
+from snap._compiler.check.functions.signatures import Header, ParamSpec
 from snap._compiler.check.memory.accesses import agreed, foreign
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
+from snap._compiler.frontend.patterns import is_constexpr
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, Array, Element, Space
 from snap.diag.error import Label
@@ -71,7 +72,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     for p in params:
         if p.name not in given and p.default is not None and is_constexpr(p):
             given[p.name] = p.default
-    missing = [p.name for p in params if p.name not in given]
+    missing = [p.name for p in params if p.name not in given and not is_constexpr(p)]  # which may be inferred
     if missing:
         raise c.type_error(
             f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}",
@@ -133,9 +134,11 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
 
 
 def arguments(
-    c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call
+    c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call, together: Want | None
 ) -> tuple[list[Passed], list[ir.Handle | None], dict[str, Incoming], list[ir.Var]]:
-    """Evaluated in the order in which they are written, handed over in the parameters' order."""
+    """Evaluated in the order in which they are written, handed over in the parameters' order.  together: for whom the
+    result is, where it is as uniform as the arguments are.
+    """
     name = header.definition.tree.name
     params = {p.name: p for p in header.params if p.spec.kind is not SpecKind.CONSTEXPR}
     values: dict[str, Passed] = {}
@@ -157,8 +160,8 @@ def arguments(
             if ref.var.uid not in used or not _apart(ref, values.values()):
                 _once(c, used, ref.var.uid, True, item.span, ref.var.name)
         else:
-            value = _by_value(c, p, item, name)
-        before = kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))
+            value = _by_value(c, p, item, name, together or _parameter(p, name))
+        before = kept(c, mark, *((v, (together or params[key]).privilege) for key, v in values.items()))
         values = {**dict(zip(values, before)), p.name: value}
     return (
         [values[n] for n in params],
@@ -197,9 +200,9 @@ def _own_type(ref: ir.ArrayRef) -> Array | None:
 
 
 # T-By-Value: G |- e : t @ p => e fits a parameter x: t @ p
-def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.Expr:
+def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str, want: Want) -> ir.Expr:
     if not isinstance(p.spec.type, Array):
-        return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
+        return converted(c, expression(c, item, want), p.spec.type, item.span, f"`{p.name}` of `{name}`")
     found = storage(c, item)
     if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
         raise c.type_error(
@@ -207,10 +210,8 @@ def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.Expr:
             item.span,
             help=f"pass a local array of that type and shape: `a: {p.spec.type}`",
         )
-    if not found.ref.var.privilege.at_least(p.privilege):
-        raise read_down(
-            c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span
-        )
+    if not found.ref.var.privilege.at_least(want.privilege):
+        raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, want, item.span)
     return ir.ArrayValue(fixed_registers(c, found, f"`{name}`"), p.spec.type, span=item.span)
 
 

@@ -8,14 +8,14 @@ own (check/operations/).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
+from functools import reduce
 
 from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
-from snap._compiler.check.core.constants import constant_int, constant_value
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
-from snap._compiler.check.core.explain import group_words, write_up
+from snap._compiler.check.core.explain import group_words, held_here, write_up
 from snap._compiler.check.core.foreign import of_cuda
 from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.lookups import level_of
@@ -27,8 +27,9 @@ from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Instance, Want
 from snap._compiler.check.functions.arguments import Incoming, arguments, bound, inherit, satisfied
 from snap._compiler.check.functions.function import instantiate
+from snap._compiler.check.functions.inferred import constexprs_of
 from snap._compiler.check.functions.records import as_written, fields_given
-from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
+from snap._compiler.check.functions.signatures import Header, read_header
 from snap._compiler.check.memory.storage import storage
 from snap._compiler.check.operations.pure import cast_call, math_call
 from snap._compiler.check.operations.record_types import type_of
@@ -37,10 +38,10 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.effects import computes
 from snap._compiler.ir.hardware import GRID_DIMENSIONS, WARP
 from snap._compiler.ir.operations import MATH
 from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Place, Privilege
-from snap._compiler.ir.walk import only_computes
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.record import replace
@@ -297,10 +298,7 @@ def device_call(
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     c.effects_allowed("a call", e.span)
     given = bound(c, as_written(definition), fixed, e)
-    constexprs = dict(fixed)
-    for p in definition.tree.params:
-        if is_constexpr(p) and p.name in given:
-            constexprs[p.name] = constant_value(c, given[p.name], f"`{p.name}`").value
+    constexprs = constexprs_of(c, as_written(definition).tree.params, fixed, given, name, e.span)
     try:
         header = read_header(definition, constexprs)
     except SnapError as error:
@@ -317,13 +315,9 @@ def device_call(
     record: RecordName | None = None
     if definition.records is not None:
         given, record, before, after = fields_given(c, header, given, e.span)
-    made = None
-    if used and (uniform := _for_all_alike(c, header, constexprs, want)) is not None:
-        with c.trial():
-            made = arguments(c, uniform, given, e)
-            header = uniform
-    args, handles, incoming, captured = made or arguments(c, header, given, e)
-    instance = _instantiated(c, header, constexprs, incoming, e.span)
+    together = _together(c, header, constexprs, want, e.span) if used else None
+    args, handles, incoming, captured = arguments(c, header, given, e, together)
+    instance = _instance(c, header, constexprs, incoming, e.span)
     function = instance.function
     args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
     handles = [*handles, *(None for _ in captured)]
@@ -335,8 +329,10 @@ def device_call(
     offset = _held_by(c, instance, definition.requires.smem or 0, e.span)
     target = value = None
     if header.returns is not None and used:
+        type, q = header.returns
         help = _for_all(name, want.privilege)
-        target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
+        q = want.privilege if together else q
+        target, value = result_for(c, f"{name}_result", name, type, q, want, e.span, help)
     c.uses_unsafe |= function.uses_unsafe
     c.out.extend(before)
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
@@ -345,37 +341,32 @@ def device_call(
     return value
 
 
-def _instantiated(
+def _instance(
     c: Checker, header: Header, constexprs: Mapping[str, object], incoming: Mapping[str, Incoming], span: Span
 ) -> Instance:
     definition = header.definition
     try:
         return instantiate(c.program, definition, constexprs, c.place, incoming)
     except SnapError as error:
-        c.errors.extend(
-            _of_the_instance(err.diagnostic, definition.tree.name, header, constexprs, c.place, span)
-            for err in error.all
-        )
+        name = definition.tree.name
+        c.errors.extend(_of_the_instance(err.diagnostic, name, header, constexprs, c.place, span) for err in error.all)
         raise c.poisoned() from None
 
 
-# T-Uniform: f only computes, G |- ei : ti @ p, f returns t @ q => G |- f(e1, ..., en) : t @ p
-def _for_all_alike(c: Checker, header: Header, constexprs: Mapping[str, object], want: Want) -> Header | None:
-    """The signature of a function whose result is one value for those who call it with the same values; None where its
-    result does for the target anyway, or may differ.
-    """
-    if header.returns is None or header.returns[1].at_least(want.privilege):
+# T-Pure-Call: f does nothing but compute, P satisfies Q, G |- ei : ti @ p, p <= P, f returns t @ q
+#     => G |- f(e1, ..., en) : t @ p
+# What such a function returns is as uniform as its arguments, whichever threads call it: it has no memory, no `id()` or
+# `count()`, no collectives or atomics, and prints nothing.
+def _together(c: Checker, header: Header, constexprs: Mapping[str, object], want: Want, span: Span) -> Want | None:
+    """For whom the arguments are evaluated, where the result is wanted for more than the function returns it for."""
+    if header.returns is None or header.returns[1].at_least(want.privilege) or not held_here(c, want.privilege):
         return None
-    if any(p.spec.kind not in (SpecKind.VALUE, SpecKind.CONSTEXPR) for p in header.params):
+    params = [p for p in header.params if p.spec.kind is not SpecKind.CONSTEXPR]
+    if any(p.spec.kind is not SpecKind.VALUE for p in params):
         return None
-    try:
-        called = instantiate(c.program, header.definition, constexprs, c.place, {}).function
-    except SnapError:
-        return None  # reported when the call is checked
-    if not only_computes(called):
+    if not computes(_instance(c, header, constexprs, {}, span).function, ir.Assert):
         return None
-    params = tuple(dataclasses.replace(p, privilege=want.privilege) for p in header.params)
-    return dataclasses.replace(header, params=params, returns=(header.returns[0], want.privilege))
+    return replace(want, privilege=reduce(Privilege.joined, (p.privilege for p in params), want.privilege))
 
 
 def _of_the_instance(

@@ -136,6 +136,7 @@ def _elaborated(
         contract=contract,
         warnings=tuple(c.warnings),
         text=text,
+        constants=tuple((p.name, str(constexprs[p.name])) for p in specs if p.spec.kind is SpecKind.CONSTEXPR),
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

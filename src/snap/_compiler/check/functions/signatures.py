@@ -20,16 +20,29 @@ from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
+from snap._compiler.frontend.patterns import is_constexpr, takes_type, word
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordSignature
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
-from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space, scalar_of
+from snap._compiler.ir.types import (
+    THREAD1,
+    Array,
+    Element,
+    Held,
+    Level,
+    Place,
+    Privilege,
+    Scalar,
+    Space,
+    Vector,
+    scalar_of,
+)
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.diag.wording import shown
 from snap.record import record
-from snap.surface import LevelName
+from snap.surface import LevelName, TypeName
 
 
 @record
@@ -128,21 +141,6 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
     return Place(tuple(levels))
 
 
-def _word(e: tree.Expr | None) -> str:
-    """Find the word that an annotation begins with: `ptr` of `ptr(float) @ grid[1]`."""
-    while isinstance(e, tree.Binary) and e.op == "@":
-        e = e.left
-    match e:
-        case tree.Call(tree.Name(word) | tree.Attribute(_, word) | tree.Known(text=word)):
-            return word
-    return ""
-
-
-def is_constexpr(p: tree.Parameter) -> bool:
-    """Read off the annotation, which is not evaluated."""
-    return _word(p.annotation) == "constexpr"
-
-
 def constexpr_names(definition: Definition) -> list[str]:
     return [p.name for p in definition.tree.params if is_constexpr(p)]
 
@@ -164,6 +162,28 @@ def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) 
     return convert.constant(number, type, p.span)
 
 
+def _constexpr(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object]) -> object:
+    if p.name not in constexprs:
+        raise c.type_error(
+            f"constexpr parameter `{p.name}` has no value",
+            p.span,
+            help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
+        )
+    return constexprs[p.name]
+
+
+# T-Type-Parameter: T: constexpr(type) is given t => T is t in the types of later parameters and in the body
+def _given_type(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object]) -> Spec:
+    """Let the name of a parameter that takes a type stand for the type."""
+    type = _constexpr(c, p, constexprs)
+    if not isinstance(type, (Scalar, Vector)):
+        raise c.type_error(
+            f"`{p.name}` is a type, and is given {shown(type)}", p.span, help=f"give it a type: `{p.name}=f32`"
+        )
+    c.bind(p.name, TypeName(type))
+    return Spec(SpecKind.CONSTEXPR, type, const=True)
+
+
 def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
     """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds
     values in c.
@@ -178,6 +198,9 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
             if p.name in ("self", "cls"):
                 help = f"a Snap function is not a method: define it outside of the class, without `{p.name}`"
             raise c.type_error(f"parameter `{p.name}` has no type", p.span, help=help)
+        if takes_type(p):
+            specs[p.name] = ParamSpec(p.name, _given_type(c, p, constexprs), c.privilege, p.span)
+            return
         spec, privilege, _ = annotation(c, p.annotation)
         privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF and p.name not in results else c.privilege)
         if p.default is not None and spec.kind is not SpecKind.CONSTEXPR:
@@ -198,13 +221,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
             _kernel_parameter(c, p, spec, privilege)
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
         if spec.kind is SpecKind.CONSTEXPR:
-            if p.name not in constexprs:
-                raise c.type_error(
-                    f"constexpr parameter `{p.name}` has no value",
-                    p.span,
-                    help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
-                )
-            c.bind(p.name, Constant(constexpr_value(c, p, scalar_of(spec.type), constexprs[p.name])))
+            c.bind(p.name, Constant(constexpr_value(c, p, scalar_of(spec.type), _constexpr(c, p, constexprs))))
         elif spec.kind in (SpecKind.VALUE, SpecKind.REF):
             c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
 
@@ -215,7 +232,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
             c.bind(p.name, Poison())
 
     first = {"constexpr": 0, "ptr": 2}
-    for p in sorted(definition.tree.params, key=lambda p: first.get(_word(p.annotation), 1)):
+    for p in sorted(definition.tree.params, key=lambda p: first.get(word(p.annotation), 1)):
         attempt(p)
     if definition.records is not None:
         _bind_records(c, definition.records)

@@ -45,8 +45,8 @@ def warn_of_quotients(c: Checker, made: ir.Body) -> None:
     if not c.quotients:
         return
     found: dict[Span, ir.Expr] = {}
-    for e in (e for s in statements(made) for e in expressions(s) if type(e) is ir.Const or type(e) is ir.Cast):
-        if _is_float(e.type):
+    for e in (e for s in statements(made) for e in expressions(s)):
+        if (type(e) is ir.Const or type(e) is ir.Cast) and _is_float(e.type):
             at = c.quotients.get(e.span) if isinstance(e, ir.Const) else _cut_off(c, (e.value,))
             if at is not None:
                 found.setdefault(at, e)

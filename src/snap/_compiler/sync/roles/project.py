@@ -15,20 +15,13 @@ from operator import is_
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.effects import accesses, assigned, effects, loads, passed
+from snap._compiler.ir.effects import accesses, assigned, computes, effects, loads, passed
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.rewrite import changed, each, mapped, with_bodies, with_expressions
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import GRID1, Level, Place, Space
-from snap._compiler.ir.walk import (
-    bodies,
-    only_computes,
-    own_expressions,
-    statements,
-    variables,
-    ways_out,
-)
+from snap._compiler.ir.walk import bodies, own_expressions, statements, variables, ways_out
 from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
@@ -277,11 +270,8 @@ def _is_constant(obj: ir.MemObject) -> bool:
 # Such a function may run in any threads of the group it asks for, and as often as one likes.
 def _computes(s: ir.Call) -> bool:
     """Tell whether a call computes one value, of values and of const memory of the kernel's, and does nothing else."""
-    return (
-        isinstance(s.target, ir.VarTarget)
-        and all(_is_constant(view.obj) for _, view, _ in passed(s))
-        and only_computes(s.function)
-    )
+    constant = all(_is_constant(view.obj) for _, view, _ in passed(s))
+    return isinstance(s.target, ir.VarTarget) and constant and computes(s.function)
 
 
 def _read_by(s: ir.Stmt) -> set[int]:

@@ -1,0 +1,94 @@
+"""Read annotations of parameters as patterns: which constexpr parameters an argument tells, by its type and its shape.
+
+Input: the tree of an annotation, `ptr(const(T), (M, N))`. Output: `Hole`s, the places in it where a constexpr parameter
+stands alone.  Invariant: nothing is evaluated.  Non-goals: arguments (check/functions/inferred.py for calls, api.py
+for launches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
+
+from snap._compiler.frontend import tree
+from snap.record import record
+from snap.surface import element_of
+
+
+@record
+class Hole:
+    """name: of the constexpr parameter.  axis: the dimension that it is, None for the type of elements; rank: of how
+    many dimensions.  scalar: whether it is the type of the parameter itself.
+    """
+
+    name: str
+    axis: int | None = None
+    rank: int = 0
+    scalar: bool = False
+
+
+def word(e: tree.Expr | None) -> str:
+    """Find the word that an annotation begins with: `ptr` of `ptr(float) @ grid[1]`."""
+    match bare(e):
+        case tree.Call(tree.Name(name) | tree.Attribute(_, name) | tree.Known(text=name)):
+            return name
+    return ""
+
+
+def bare(e: tree.Expr | None) -> tree.Expr | None:
+    """An annotation without its privilege."""
+    while isinstance(e, tree.Binary) and e.op == "@":
+        e = e.left
+    return e
+
+
+def is_constexpr(p: tree.Parameter) -> bool:
+    """Read off the annotation, which is not evaluated."""
+    return word(p.annotation) == "constexpr"
+
+
+def takes_type(p: tree.Parameter) -> bool:
+    """Tell whether a parameter is a type: `T: constexpr(type)`."""
+    match bare(p.annotation):
+        case tree.Call(_, (tree.Name("type"),)):
+            return is_constexpr(p)
+    return False
+
+
+def constant(params: Iterable[tree.Parameter], name: str, value: Any) -> object:
+    """Convert the value of a constexpr parameter: a number of Python's or NumPy's, or a type, where it takes one."""
+    if any(p.name == name and takes_type(p) for p in params):
+        found = element_of(value)
+        if found is None:
+            raise TypeError(f"constexpr parameter `{name}` takes a type, such as f32 or numpy.float32, not {value!r}")
+        return found
+    value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")
+    return value
+
+
+def holes(annotation: tree.Expr | None, names: Container[str], scalar: bool = True) -> Iterator[Hole]:
+    """The places where one of these names stands alone."""
+    match bare(annotation):
+        case tree.Name(name) if name in names:
+            yield Hole(name, scalar=scalar)
+        case tree.Subscript(value, index):
+            yield from holes(value, names, False)
+            yield from _dimensions(index, names)
+        case tree.Call(_, (of, *shape)) as e if word(e) in ("ptr", "ref", "const", "shared"):
+            yield from holes(of, names, scalar and word(e) == "const")
+            for one in shape:
+                yield from _dimensions(one.items if isinstance(one, tree.Sequence) else (one,), names)
+
+
+def _dimensions(index: tuple[tree.Expr, ...], names: Container[str]) -> Iterator[Hole]:
+    for axis, e in enumerate(index):
+        if isinstance(e, tree.Name) and e.id in names:
+            yield Hole(e.id, axis, len(index))
+
+
+def telling(params: Iterable[tree.Parameter], names: Container[str]) -> list[tuple[int, str, Hole]]:
+    """List which parameters tell these constexpr parameters: the position among those that are none, the name, how."""
+    plain = [p for p in params if not is_constexpr(p)]
+    return [(k, p.name, hole) for k, p in enumerate(plain) for hole in holes(p.annotation, names)]

@@ -22,6 +22,7 @@ from snap import api
 from snap._compiler.ir.types import BF16 as B
 from snap._compiler.ir.types import F32, I64
 from snap.lib._calls import recorded
+from snap.lib._calls.arrays import nothing
 from snap.lib._layers import layer_arrays, loss_kernels, norm_kernels, optimizers
 
 BF16 = torch.bfloat16
@@ -177,9 +178,9 @@ def optimizer_of(size: int) -> None:
     show(f"global_norm {size}", 4 * size, lambda: snap.lib.global_norm(g, clip=1.0), lambda: torch.linalg.vector_norm(g))
     for threads in (128, 512, 1024):
         k = optimizers.adamw_kernel(F32, None, 4, False, False, False, threads)
-        n = layer_arrays.nothing
+        n = nothing
         given = layer_arrays.floats("adamw", "parameters", p)
-        args = (p, g, m, v, n(given, B), n(given, F32), n(given, F32, 1), n(given, I64), size, size, 1e-4, 1.0, 0.9, 0.999, -0.1, -0.001, 0.1, 0.001, 1e-8, 0.01)
+        args = (p, g, m, v, n(given, B), n(given, F32), n(given, F32), n(given, I64), size, size, 1e-4, 1.0, 0.9, 0.999, -0.1, -0.001, 0.1, 0.001, 1e-8, 0.01)
         show(f"  adamw kernel, {threads} threads", 28 * size, lambda: k[132 * 2048 // threads](*args))
 
 

@@ -3,6 +3,11 @@ tests/torch_ops/test_every_function.py, there too."""
 
 from __future__ import annotations
 
+import gc
+import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -62,6 +67,24 @@ def test_a_graph(name):
             same(given[k], plain[k])
 
 
+def kept(name):
+    """The bytes of what is still allocated in a pool of torch's, once the first call of a function in this process was made in it and its results are gone."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        result(name)
+    gc.collect()
+    return [block["size"] for segment in pool.snapshot() for block in segment["blocks"] if block["state"] == "active_allocated"]
+
+
+def test_no_function_keeps_memory_of_its_first_call():
+    """It may be a graph's: torch refuses a graph ("not tracked as outputs") whose pool holds what nobody returned."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ended = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=240)
+    assert not ended.returncode, ended.stderr[-2000:]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert found == dict.fromkeys(FUNCTIONS, [])
+
+
 def test_threads():
     wanted = {name: result(name) for name in FUNCTIONS}
     torch.cuda.synchronize()
@@ -91,3 +114,7 @@ def test_a_deep_model_compiled(mode):
     compiled = torch.compile(model, fullgraph=True, mode=mode)
     for _ in range(4):
         same(run(compiled), run(model))
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: kept(name) for name in FUNCTIONS}))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import snap
+from snap._compiler.ir.types import BF16, F32, I64
+from snap.lib._calls import arrays
 
 HUGE = 2**24  # a matrix of so many rows and columns has more bytes than any machine
 
@@ -38,3 +40,13 @@ def test_masks_are_not_lost_in_silence():
 def test_a_factor_is_a_number_even_where_nothing_is_computed(rows):
     with pytest.raises(snap.LaunchError, match="`alpha` of `snap.lib.sgemm`.*a str"):
         snap.lib.sgemm(np.zeros((rows, 2), np.float32), np.zeros((2, 2), np.float32), alpha="z")
+
+
+@pytest.mark.parametrize("type", [F32, I64, BF16], ids=str)
+def test_what_a_kernel_does_not_touch_takes_no_memory(type):
+    """It is kept, and the first call may be made where memory belongs to a graph."""
+    given = arrays.argument("f", "x", np.zeros(4, np.float32), (F32,), 1)
+    made = arrays.nothing(given, type)
+    assert made is arrays.nothing(given, type) and made.nbytes == 0 and made.dtype.itemsize == type.bytes
+    left, flags = arrays.exchange(given, 0, 0)
+    assert left.nbytes == flags.nbytes == 0 and [one.size for one in arrays.exchange(given, 3, 2)] == [3, 2]

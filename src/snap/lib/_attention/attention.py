@@ -36,7 +36,7 @@ from snap.lib._attention.arrays import (
 from snap.lib._attention.gradients import queries_kernel
 from snap.lib._attention.kernels import ROWS, forward_kernel
 from snap.lib._attention.one_pass import finish_kernel, one_pass_kernel, rows_kernel
-from snap.lib._calls.arrays import Argument, argument, check_apart, same_place
+from snap.lib._calls.arrays import Argument, argument, check_apart, nothing, same_place
 from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded, served_by, step, view
 from snap.lib._gemm.arrays import of_type
@@ -180,7 +180,7 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
     lies = {"q": (given.queries, Q), "k": (given.keys, K), "v": (given.values, V)}
     check_apart("attention", written, {name: x for name, (x, one) in lies.items() if not one.copied})
     O = in_place(written) or room(written)  # noqa: E741
-    nothing = given.queries.new((1,), F32) if logs is None else step(_flat, logs)
+    sums = nothing(given.queries, F32) if logs is None else step(_flat, logs)
     groups, turns, stay, near = _way(given.kind[1], rows)
     jobs = -(-rows // (64 * groups)) * batch * heads
     together = given.together(near) if near else batch * given.keys.shape[1]
@@ -188,7 +188,7 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
         forward_kernel(*given.kind, logs is not None, turns, groups),
         min(jobs, given.queries.multiprocessors()) if stay else jobs,
         *(x.array for x in (Q, K, V, O)),
-        nothing,
+        sums,
         *(extent for x in (Q, K, V, O) for extent in x.extents),
         jobs,
         rows,

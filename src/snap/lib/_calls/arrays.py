@@ -268,15 +268,24 @@ def check_apart(function: str, written: Argument, read: dict[str, Argument | Non
             )
 
 
-_UNUSED: dict[tuple, tuple] = {}  # by library and device
+_NOTHING: dict[tuple[object, ...], Any] = {}  # by library, device and element type
+
+
+def nothing(given: Argument, type: Scalar) -> Any:
+    """Return an array that a kernel has a parameter for, and does not touch. It has no elements: it is kept, and memory
+    that the first call takes while a graph is captured belongs to the graph.
+    """
+    key = given.info.family, given.info.device, type
+    if key not in _NOTHING:
+        held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
+        make, *rest = given._allocation((0,), TYPE_NAMES[held], False)
+        _NOTHING[key] = make(*rest)  # not a step: it stays
+    return lasting(_NOTHING[key])
 
 
 def exchange(given: Argument, sums: int, flags: int) -> tuple:
     """Make room for `sums` numbers of f32 that blocks leave for each other, and for `flags` zeroed flags. If there are
     none, return arrays that a kernel does not use.
     """
-    key = given.info.family, given.info.device
-    if key not in _UNUSED:
-        _UNUSED[key] = given.new((1,), F32), given.new((1,), I32)
-    nothing = tuple(map(lasting, _UNUSED[key]))
-    return given.new((sums,), F32) if sums else nothing[0], given.new((flags,), I32, zero=True) if flags else nothing[1]
+    left = given.new((sums,), F32) if sums else nothing(given, F32)
+    return left, given.new((flags,), I32, zero=True) if flags else nothing(given, I32)

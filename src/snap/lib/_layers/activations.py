@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from snap import *
 from snap._compiler.ir.types import F32
-from snap.lib._calls.arrays import Argument
+from snap.lib._calls.arrays import Argument, nothing
 from snap.lib._calls.operators import element
 from snap.lib._calls.public_types import Approximation, ArrayT
 from snap.lib._calls.recorded import launch, recorded
@@ -26,7 +26,6 @@ from snap.lib._layers.layer_arrays import (
     loader,
     most_counted,
     new,
-    nothing,
     one_of,
     refuse,
     rows_of,

@@ -16,11 +16,11 @@ from typing import Any
 
 from snap import *
 from snap._compiler.ir.types import I64
-from snap.lib._calls.arrays import Argument, argument, same_place
+from snap.lib._calls.arrays import Argument, argument, nothing, same_place
 from snap.lib._calls.operators import element
 from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import is_array, launch, recorded
-from snap.lib._layers.layer_arrays import floats, loader, new, nothing, persistent, real, refuse, storer, whole
+from snap.lib._layers.layer_arrays import floats, loader, new, persistent, real, refuse, storer, whole
 from snap.lib._torch.derivatives import refuse_unseen
 
 THREADS = 256
@@ -122,8 +122,8 @@ def dropout_kernel(type, WIDTH, KEY_THERE, FIRST_THERE, T=THREADS):
             0 <= n <= 2**40,
             len(x) >= n,
             len(out) >= n,
-            len(key_there) >= 1,
-            len(first_there) >= 1,
+            not KEY_THERE or len(key_there) >= 1,
+            not FIRST_THERE or len(first_there) >= 1,
         ),
     )
     def dropout(

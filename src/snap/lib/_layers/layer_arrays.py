@@ -19,9 +19,9 @@ from snap._compiler.ir.hardware import SM_THREADS
 from snap._compiler.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
-from snap.lib._calls.arrays import TYPE_NAMES, Argument, argument, same_place, told
+from snap.lib._calls.arrays import Argument, argument, same_place, told
 from snap.lib._calls.operators import element, scalar, word
-from snap.lib._calls.recorded import lasting, step, view
+from snap.lib._calls.recorded import step, view
 
 STORED = (F32, F16, BF16)
 WHOLE = (I32, I64)  # tokens and targets
@@ -141,24 +141,6 @@ def new(given: Argument, shape: tuple[int, ...], type: Scalar, zero: bool = Fals
     """An array beside this one; bf16 is uint16 where NumPy's or CuPy's arrays are."""
     held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
     return given.new(shape, held, zero)
-
-
-_NOTHING: dict[tuple, Any] = {}
-
-
-def nothing(given: Argument, type: Scalar, place: int = 0) -> Any:
-    """An array that a kernel has a parameter for, and does not touch; `place` tells several of one call apart."""
-    key = given.info.family, given.info.device, type, place
-    if key not in _NOTHING:
-        # Made outside of what is written down: it stays.
-        _NOTHING[key] = _small(given, type)
-    return lasting(_NOTHING[key])
-
-
-def _small(given: Argument, type: Scalar) -> Any:
-    held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
-    make, *rest = given._allocation((1,), TYPE_NAMES[held], True)
-    return make(*rest)
 
 
 def span(given: Argument) -> Any:

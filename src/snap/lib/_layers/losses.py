@@ -14,7 +14,7 @@ import math
 from typing import Any
 
 from snap._compiler.ir.types import F32
-from snap.lib._calls.arrays import Argument
+from snap.lib._calls.arrays import Argument, nothing
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._layers.layer_arrays import (
     WORD,
@@ -22,7 +22,6 @@ from snap.lib._layers.layer_arrays import (
     floats,
     integers,
     new,
-    nothing,
     one_of,
     persistent,
     real,
@@ -103,7 +102,7 @@ def _launch_rows(
 ) -> None:
     width = math.gcd(shared_width(classes, given), stride)
     gradient, each = out is not None, reduction == "none"
-    source = nothing(given, given.type, 1) if in_place else span(given)
+    source = nothing(given, given.type) if in_place else span(given)
     target = nothing(given, given.type) if out is None else span(given) if in_place else out
     out_stride = stride if in_place or not gradient else classes
     arrays = source, wanted.array, factor, target, losses

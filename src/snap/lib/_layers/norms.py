@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from snap._compiler.ir.types import F32, Scalar
-from snap.lib._calls.arrays import Argument, same_place
+from snap.lib._calls.arrays import Argument, nothing, same_place
 from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded, step, view
 from snap.lib._layers.layer_arrays import (
@@ -22,7 +22,6 @@ from snap.lib._layers.layer_arrays import (
     like,
     new,
     next_power,
-    nothing,
     persistent,
     real,
     refuse,
@@ -123,8 +122,8 @@ def _norm(function, x, weight, bias, residual, eps, statistics):
             scale.array if shift is None else shift.array,
             out,
             nothing(given, given.type) if s is None else s,
-            nothing(given, F32, 1) if mean is None else mean,
-            nothing(given, F32, 2) if rstd is None else rstd,
+            nothing(given, F32) if mean is None else mean,
+            nothing(given, F32) if rstd is None else rstd,
             rows,
             length,
             eps,

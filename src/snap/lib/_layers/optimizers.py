@@ -16,7 +16,7 @@ from typing import Any, overload
 
 from snap import *
 from snap._compiler.ir.types import BF16, F16, F32, I64, Scalar
-from snap.lib._calls.arrays import Argument, argument, same_place
+from snap.lib._calls.arrays import Argument, argument, nothing, same_place
 from snap.lib._calls.operators import element
 from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import is_array, launch, one_call, recorded
@@ -24,7 +24,6 @@ from snap.lib._layers.layer_arrays import (
     WORD,
     floats,
     loader,
-    nothing,
     persistent,
     real,
     refuse,
@@ -174,9 +173,9 @@ def adamw_kernel(type, copied, WIDTH, RATE_THERE, FACTOR_THERE, STEP_THERE, T=TH
             len(first) >= n,
             len(second) >= n,
             not COPY or len(copy) >= n,
-            len(lr_there) >= 1,
-            len(factor_there) >= 1,
-            len(step_there) >= 1,
+            not RATE_THERE or len(lr_there) >= 1,
+            not FACTOR_THERE or len(factor_there) >= 1,
+            not STEP_THERE or len(step_there) >= 1,
         ),
     )
     def adamw(
@@ -284,7 +283,7 @@ def _global_norm(x, clip):
     factor = given.new((), F32) if clip is not None else None
     launch(squares_kernel(given.type, width), blocks, given.array, partial, given.size)
     there = nothing(given, F32) if factor is None else factor
-    launch(norm_kernel(), 1, partial, norm, there, blocks, bound, factor is not None)
+    launch(norm_kernel(clip is not None), 1, partial, norm, there, blocks, bound)
     return norm if factor is None else (norm, factor)
 
 
@@ -317,7 +316,7 @@ def squares_kernel(type, WIDTH, T=NORM_THREADS):
 
 
 @functools.cache
-def norm_kernel(T=NORM_THREADS):
+def norm_kernel(CLIPS, T=NORM_THREADS):
     total = block_reduce(float, T)
 
     @kernel(
@@ -327,12 +326,10 @@ def norm_kernel(T=NORM_THREADS):
             0 <= n <= 2**30,
             len(partial) >= n,
             len(norm) >= 1,
-            len(factor) >= 1,
+            not CLIPS or len(factor) >= 1,
         ),
     )
-    def norm_of_sums(
-        partial: ptr(const(float)), norm: ptr(float), factor: ptr(float), n: int, clip: float, clips: bool
-    ):
+    def norm_of_sums(partial: ptr(const(float)), norm: ptr(float), factor: ptr(float), n: int, clip: float):
         with each(block, norm, factor):
             own: float @ thread[1] = 0.0
             with each(thread) as t:
@@ -341,7 +338,7 @@ def norm_kernel(T=NORM_THREADS):
             sum: float = total(own)
             with one(thread, norm, factor):
                 norm[0] = sqrt(sum)
-                if clips:
+                if CLIPS:
                     part: float = clip / (sqrt(sum) + SMALLEST)
                     factor[0] = 1.0 if part > 1.0 else part
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from snap import *
 from snap._compiler.ir.types import F32, Scalar
-from snap.lib._calls.arrays import Argument
+from snap.lib._calls.arrays import Argument, nothing
 from snap.lib._calls.operators import element
 from snap.lib._calls.public_types import ArrayT, FloatType
 from snap.lib._calls.recorded import launch, recorded
-from snap.lib._layers.layer_arrays import floats, loader, new, nothing, rows_of, shared_width, stored
+from snap.lib._layers.layer_arrays import floats, loader, new, rows_of, shared_width, stored
 from snap.lib._torch.derivatives import refuse_unseen
 
 LANES, THREADS = 8, 512  # of a block, words side by side and all threads: 64 rows at a time

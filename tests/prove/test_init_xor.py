@@ -70,3 +70,67 @@ def test_the_thread_that_reads_is_not_the_one_that_writes():
     assert k.prove(["init"]).of("init").verdict is Verdict.REFUTED
     k = turned(128, 1, "0, (t % 32) ^ (t / 32 * 8)", "0, t % 8", "t < 8")
     assert k.prove(["init"]).of("init").verdict is not Verdict.REFUTED
+
+
+FLAT = """
+from __future__ import annotations
+from snap import *
+
+
+@kernel(threads=64, blocks=1, where=lambda y: len(y) >= 256)
+def k(y: ptr(int)):
+    with each(block, y):
+        s: shared(int[256])
+        with each(thread, s) as t:
+            for j in {loop}:
+                i: int = {written}
+                s[{write}] = i
+        with each(thread, y) as t:
+            for j in {loop}:
+                i: int = {read}
+                y[i] = s[{swizzle}]
+"""
+ROWS, COLUMNS = "4 * t + j", "t + 64 * j"
+FOURS, BITS = "i ^ (i // 32 % 8 * 4)", "i ^ ((i >> 5) & 7) << 2"
+
+
+def flat(written: str, read: str, swizzle: str, loop: str = "range(4)", write: str | None = None):
+    text = FLAT.format(written=written, read=read, swizzle=swizzle, loop=loop, write=write or swizzle)
+    name, names = f"<flat {text}>", {}
+    snap.register_source(name, text)
+    exec(compile(text, name, "exec"), names)
+    return names["k"]
+
+
+@pytest.mark.parametrize("swizzle", [FOURS, BITS])
+@pytest.mark.parametrize(("written", "read"), [(ROWS, COLUMNS), (COLUMNS, ROWS), (ROWS, ROWS)])
+@pytest.mark.parametrize("loop", ["range(4)", "unroll(range(4))"])
+def test_swizzles_of_a_flat_array(written, read, swizzle, loop):
+    """Each element has one place, and every place an element: no thread meets another one, and what is read was written."""
+    found = flat(written, read, swizzle, loop).prove()
+    assert found.verdict == "proved", found
+
+
+@pytest.mark.parametrize(("write", "read", "races", "init"), [
+    ("i ^ (i // 4 % 8 * 4)", FOURS, "refuted", "unknown"),  # which makes bits 2 to 4 zero
+    ("i ^ (i // 32 % 4 * 4)", FOURS, "proved", "proved"),  # another order of the same elements
+    ("i // 2 ^ (i // 64 % 4 * 4)", FOURS, "proved", "refuted"),  # half of them, each twice
+    ("i ^ (i // 16 % 8 * 4)", "i", "proved", "unknown"),  # bits 2 to 4 with bits 4 to 6
+    ("i ^ (i // 8 % 2 * 4)", "i", "proved", "proved"),
+    ("i ^ (i // 8 % 4 * 4)", "i", "proved", "unknown"),
+    (FOURS, "i ^ (i // 32 % 8 * 4 + 1)", "proved", "proved"),
+    ("i % 128 ^ (i // 32 % 8 * 4)", "i", "refuted", "unknown"),
+])
+def test_what_looks_like_a_swizzle(write, read, races, init):
+    """What is proved is so, by counting."""
+    found = flat(ROWS, COLUMNS, read, write=write).prove(["races", "init"])
+    assert (found.of("races").verdict, found.of("init").verdict) == (races, init), found
+    written = {(eval(write, {"i": i}), i // 4) for i in range(256)}
+    assert races != "proved" or len(written) == len({element for element, _ in written})
+    assert init != "proved" or {eval(read, {"i": i}) for i in range(256)} <= {element for element, _ in written}
+
+
+def test_what_swizzles_may_be_less_for_those_who_write():
+    """Threads write by numbers up to 7, whose fours are 0 or 1. Of the element 12 it is 3 of them, and 12 ^ 9 is 5, which writes 6."""
+    assert flat("t % 8", "12", "i", write="i ^ (i // 4 * 3)").prove(["init"]).of("init").verdict != "proved"
+    assert flat("t % 8", "6", "i", write="i ^ (i // 4 * 3)").prove(["init"]).of("init").verdict == "proved"

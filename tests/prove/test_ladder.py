@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from snap._compiler.analysis.exact import kinds, logic, products
 from snap._compiler.analysis.exact.ask import Z3, Cases, decided, isl_ask
+from snap._compiler.analysis.exact.bits import ask_in_bits
 from snap._compiler.analysis.exact.conditions import at_least, both, either, equal, negated
 from snap._compiler.analysis.exact.ladder import NO, UNKNOWN, Ladder, NoModel, Ways
 from snap._compiler.analysis.exact.logic import Cond
@@ -95,6 +96,8 @@ def answers(drawing: Drawing) -> dict[str, object]:
     found["isl"] = isl_ask(system, 1_000_000)
     found["z3, linear"] = Z3().ask(system, True, 1_000_000)
     found["z3"] = Z3().ask(system, False, 1_000_000)
+    bits, _ = ask_in_bits(drawing.terms, kept, 1_000_000)
+    found["bits"] = bits if isinstance(bits, NoModel) else system.model({(atom,): n for atom, n in bits.items()})
     found["slices"] = by_slices(drawing.terms, kept)
     found["ways"] = Ways(drawing.terms, lambda conds: by_slices(drawing.terms, conds) is NO).none(kept)
     return found
@@ -305,3 +308,29 @@ def test_quotients_of_quotients(most, follows):
         at = dict(zip(atoms, (*values, values[0] * values[1] * values[2] * values[3])))
         if all(holds(c, dict(at)) for c in (*conds, negated(goal))):
             assert not follows and all(holds(c, dict(at)) for c in said), at
+
+
+def test_a_difference_of_quotients():
+    """x / a - x / (a * m) * m is a remainder by m, and any other difference is not."""
+    terms = Terms()
+    x = terms.base(kinds.ANY, 0, 999, name="x")
+    (atom,) = x.atoms
+    for a, b, m in itertools.product((1, 4, 6), (4, 8, 12, 24), (2, 3, 4)):
+        p = (terms.floor(x, a) - terms.floor(x, b) * m) * 5
+        values = [evaluated(p, {atom: n}) for n in range(1000)]
+        low, high = terms.span(p)
+        assert low <= min(values) and max(values) <= high
+        if b == a * m:
+            assert (low, high) == (0, 5 * (m - 1))
+
+
+def test_bit_vectors_are_as_wide_as_sums_and_have_signs():
+    terms = Terms()
+    x, y = (terms.base(kinds.ANY, low, 3, name=name) for low, name in ((0, "x"), (-3, "y")))
+    (atom,), (other,) = x.atoms, y.atoms
+    asked = lambda *conds: ask_in_bits(terms, list(conds), 1_000_000)[0]  # noqa: E731
+    assert asked(at_least(x * 100, number(290))) == {atom: 3}
+    assert asked(at_least(y, number(0)), at_least(number(-1), y)) is NO
+    assert asked(equal(terms.floor(y, 2), number(-2)), negated(equal(y, number(-4)))) == {other: -3}
+    assert asked(equal(terms.floor(y, 3), number(0))) is UNKNOWN  # a quotient of negative numbers by what is no power of two
+    assert asked(at_least(x * (1 << 62), number(1))) is UNKNOWN

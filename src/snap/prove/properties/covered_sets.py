@@ -5,7 +5,8 @@ the numbers that it depends on; None where isl gave up.  Invariant: the set of a
 be; the set of a write holds only points for which some thread and iteration exists that has written there.  Products of
 unknowns are unknowns; a write whose thread or iteration stands in one is left out.  Of a write whose index is an
 exclusive or, `s[t / 32, (t % 32) ^ (t / 32)]`, x in `x ^ y` is the element's index ^ y, where y is known from the other
-indices: where those are the element's, so is this one if, and only if, x is that number.
+indices, or from the bits of the element's above y: where those are the element's, so is this one if, and only if, x is
+that number.
 
 Names: `a7` is number 7 of the read, and of the launch; `x7` is number 7 of the write, and may be chosen; `d2_7` is
 number 7 of the second write, and may be anything; `m...` are products.
@@ -25,7 +26,7 @@ from snap._compiler.analysis.exact.logic import Cond, polys
 from snap._compiler.analysis.exact.renaming import Replaced, of_products
 from snap._compiler.analysis.exact.slices import Slices
 from snap._compiler.analysis.exact.system import alternatives, defining
-from snap._compiler.analysis.exact.terms import Atom, Poly, Terms, bitand
+from snap._compiler.analysis.exact.terms import ZERO, Atom, Poly, Terms, bitand
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
@@ -420,7 +421,7 @@ class Exclusive:
         """x, and what it is where the index is e; None of an index that is no such thing."""
         found = operands(i)
         for x, y in () if found is None else (found, found[::-1]):
-            given = self._given(y)
+            given = self._given(y) or self._of_higher(y, x, e)
             common = None if given is None else bitand(self.terms, e, given)
             if given is not None and common is not None:
                 return x, e + given - common * 2
@@ -431,6 +432,23 @@ class Exclusive:
         told = {atom: Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom) for atom in y.atoms}
         known = {atom: p for atom, p in told.items() if p is not None}
         return None if None in told.values() else of_products(y, lambda mono: map(known.__getitem__, mono))
+
+    def _of_higher(self, y: Poly, x: Poly, e: Poly) -> Poly | None:
+        """In numbers of the read, where x ^ y is e and y is made of bits of x above its own, which are e's: the swizzle
+        of a flat array, `x ^ x / 32 % 8 * 4`.
+        """
+        terms, low, most = self.terms, *self.terms.span(y)
+        found, left, own = ZERO, y, most.bit_length()
+        quotients = [terms.floor(x, 1 << k) for k in range(own, max(own, terms.span(x)[1].bit_length()))]
+        for k, (q, further) in enumerate(zip(quotients, [*quotients[1:], ZERO])):
+            alone = [mono for mono in q.terms if mono and mono not in further.terms]
+            if alone:
+                factor = left.terms.get(alone[0], 0) // q.terms[alone[0]]
+                left, found = left - q * factor, found + terms.floor(e, 1 << own + k) * factor
+        if left.value is None or low < 0:
+            return None
+        found += left.value
+        return found if terms.span(found)[0] >= 0 and terms.span(found)[1] < 1 << own else None
 
     def _of_element(self, atom: Atom) -> Poly | None:
         """An index, or a further quotient of one: t / 256 is t / 32 / 8."""

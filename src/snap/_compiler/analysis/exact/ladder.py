@@ -12,10 +12,11 @@ each tried where the one before did not decide:
   2. linear arithmetic by elimination, a few cases (ask.py); each product of unknowns is an unknown of its own
   3. the same with what is known of products (products.py)
   4. linear arithmetic by isl, where there are no products and few alternatives
-  5. where there are choices: linear arithmetic by z3, with few steps; then each way of them by itself, by all
+  5. bit vectors by z3, where bits decide and all numbers have few (bits.py)
+  6. where there are choices: linear arithmetic by z3, with few steps; then each way of them by itself, by all
      steps (`Ways`)
-  6. linear arithmetic by z3, with what is known of products; then with what leads to others
-  7. arithmetic with products (z3)
+  7. linear arithmetic by z3, with what is known of products; then with what leads to others
+  8. arithmetic with products (z3)
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 
 from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.ask import Z3, decided, isl_ask
+from snap._compiler.analysis.exact.bits import ask_in_bits, is_of_bits
 from snap._compiler.analysis.exact.conditions import atoms_of, both, negated, simple
 from snap._compiler.analysis.exact.digits import Digits
 from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, each
@@ -38,6 +40,7 @@ from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, NoModel
 
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
 LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
+BIT_STEPS = 1_000_000
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
 PATIENCE = 8  # z3 may spend the steps of this many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
@@ -113,6 +116,8 @@ class Ladder:
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN
+        if found is UNKNOWN and is_of_bits(system.atoms):
+            found = self._in_bits(system)
         chooses = any(atom.kind is kinds.ITE for atom in system.atoms)
         for linear in (True, False) if chooses else ():
             if found is UNKNOWN and (linear or system.products):
@@ -133,6 +138,15 @@ class Ladder:
         found = decided(system, lemmas)
         answer = found if isinstance(found, NoModel) else system.model(found)
         self.asked[name] += answer is not UNKNOWN
+        return answer
+
+    def _in_bits(self, system: System) -> TermModel | NoModel:
+        if self.failed["bits"] >= PATIENCE * BIT_STEPS:
+            return UNKNOWN
+        found, took = ask_in_bits(self.terms, system.conds, BIT_STEPS)
+        answer = found if isinstance(found, NoModel) else system.model({(atom,): n for atom, n in found.items()})
+        self.asked["bits"] += answer is not UNKNOWN
+        self.failed["bits"] += took if answer is UNKNOWN else 0
         return answer
 
     def _ask(self, system: System, linear: bool, more: Iterable[Cond] = ()) -> TermModel | NoModel:

@@ -180,6 +180,18 @@ def _of_floor(p: Poly) -> Atom | None:
     return terms[0][0][0] if alone and terms[0][0][0].kind is kinds.FLOOR else None
 
 
+def _of_remainder(p: Poly) -> Range | None:
+    """Find from where to where x / a - x / (a * m) * m is, which is a remainder by m."""
+    if len(p.terms) == 2 and () not in p.terms:
+        for (first, k), (second, less) in itertools.permutations(p.terms.items()):
+            if k == 1 and less < -1 and len(first) == len(second) == 1 and second[0].kind is kinds.FLOOR:
+                x, n = second[0].parts
+                of, a = first[0].parts if first[0].kind is kinds.FLOOR else (Poly({first: 1}), 1)
+                if of == x and n == -less * a:
+                    return 0, -less - 1
+    return None
+
+
 def _exact(x: Poly, y: Poly) -> Poly | None:
     """x / y, where y is one product that is in every term of x, or x itself."""
     if x == y:
@@ -213,8 +225,15 @@ class Terms:
     def span(self, p: Poly) -> Range:
         """Return where a polynomial lies: by the ranges of its atoms, as a remainder, or as it was told."""
         low, high = p.span()
-        least, most = self._spans.get(p, (low, high))
+        least, most = self._spans.get(p) or self._multiple(p) or (low, high)
         return max(low, least), min(high, most)
+
+    def _multiple(self, p: Poly) -> Range | None:
+        """Where it lies as a multiple of what is known: `x % 8 * 4` is at most 28."""
+        k = math.gcd(*p.terms.values()) if len(p.terms) > 1 else 1
+        one = Poly({mono: n // k for mono, n in p.terms.items()}) if k > 1 else p
+        known = self._spans.get(one) or _of_remainder(one)
+        return known and (known[0] * k, known[1] * k)
 
     def tell(self, p: Poly, low: int, high: int) -> None:
         """Between which numbers it lies, of every launch."""

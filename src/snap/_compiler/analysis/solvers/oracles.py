@@ -49,7 +49,12 @@ def ask_z3(lines: Iterable[str], steps: int) -> tuple[dict[str, int] | NoModel, 
     if answer != z3.sat:
         return UNKNOWN, took
     model = solver.model()
-    return {d.name(): model[d].as_long() for d in model.decls()}, took
+    values = ((d.name(), model[d]) for d in model.decls())  # of a function that the lines define: a term
+    return {name: _number(z3, value) for name, value in values if z3.is_int_value(value) or z3.is_bv_value(value)}, took
+
+
+def _number(z3: Any, value: Any) -> int:
+    return int(value.as_signed_long() if z3.is_bv_value(value) else value.as_long())
 
 
 def _steps(solver: Any) -> int:

@@ -246,3 +246,36 @@ def test_the_versions_of_add_sub_are_told_apart_by_what_they_cost():
         assert (b.reshape(64, 2, 64) == np.stack([a, -a])).all()
         costs.append((found.of("global store").sectors, found.of("shared load").conflicts))
     assert costs == [(2 * 64 * 64, 0), (2 * 64 * 64 // 8, 0), (2 * 64 * 64 // 8, 0)]
+
+
+# ---- the formal semantics of CUDA ---------------------------------------------------------------------------------------------------------------
+
+LISTING_2_2 = """
+.version 6.0
+.target sm_70
+.address_size 64
+.visible .entry squareArray(.param .u64 a)
+{
+    .reg .u32 index;
+    .reg .u64 address, offset;
+    .reg .f32 value;
+    ld.param.u64 address, [a];
+    mov.u32 index, %tid.x;
+    mul.wide.u32 offset, index, 4;
+    add.u64 address, address, offset;
+    ld.global.f32 value, [address];
+    mul.f32 value, value, value;
+    st.global.f32 [address], value;
+    exit;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["stack", "independent"])
+def test_listings_2_1_and_2_2_square_an_array(mode):
+    """Listing 2.2 with addresses of 64 bits, and listing 2.1 in Snap."""
+    snap_s = execute("@kernel(threads=32)\ndef squareArray(a: ptr(float)):\n    with each(thread, a) as t:\n        a[t] = a[t] * a[t]")["squareArray"]
+    for text in (LISTING_2_2, snap_s.ptx()):
+        a = np.arange(32, dtype=np.float32)
+        ptx.run(text, "squareArray", grid=1, block=32, arguments=[a], mode=mode)
+        assert (a == np.arange(32, dtype=np.float32) ** 2).all()

@@ -19,6 +19,11 @@ def test_warps_are_aliases():
     assert warp[1].level is thread[1].level is not block[1].level
 
 
+def test_a_number_of_units_is_static():
+    assert in_block("n: constexpr(int) = 32\nwith group(thread[n]):\n    pass") == []
+    assert in_block("n: int = 32\nn = 64\nwith group(thread[n]):\n    pass") == [("SNAP018", 3)]
+
+
 COLORS = """
 @kernel(threads=8)
 def colors(out: ptr(int, (2, 8))):
@@ -200,6 +205,33 @@ def test_a_register_belongs_to_each_thread_or_to_the_block():
     y = np.zeros(32, np.int32)
     k[1](np.arange(32, dtype=np.int32), y)
     assert (y == np.arange(32)).all()
+
+
+def test_the_fence_of_a_block_is_inferred():
+    """The example of section 2.1: 128 threads fill a buffer, and each adds up all of it."""
+    k = execute("""
+@kernel(threads=128)
+def k(x: ptr(const(float)), y: ptr(float)):
+    with each(block, y):
+        buf: shared(float[128])
+        with each(thread, buf) as t:
+            buf[t] = x[t]
+        accum: float @ thread[1] = 0.0
+        for i in range(128):
+            accum += buf[i]
+        with each(thread, y) as t:
+            y[t] = accum
+""")["k"]
+    y = np.zeros(128, np.float32)
+    k[1](np.ones(128, np.float32), y)
+    assert (y == 128).all() and [(point.kind, point.object) for point in k.syncs()] == [("block", "buf")]
+
+
+def test_registers_are_those_of_whole_warpgroups():
+    """Figure 3: PTX moves registers of a warpgroup at a time."""
+    text = "@kernel(threads=384)\ndef k(x: ptr(float)):\n    with each(block, x):\n        {} = roles({})\n"
+    assert program(text.format("compute, load", "256, 128, registers=(232, 40)")) == []
+    assert program(text.format("compute, load, idle", "256, 32, 96, registers=(232, 40, 40)"))[0] == ("SNAP016", 4)
 
 
 def test_an_instruction_of_ones_own_is_over_when_it_returns():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import re
 import sys
+from dataclasses import dataclass
 
 import pytest
 from corpus import BAD, OK, ROOT, WARNED
@@ -15,17 +17,27 @@ make_papers = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = make_papers
 SPEC.loader.exec_module(make_papers)
 
+SKIPS = re.compile(r"importorskip|\bskip(if)?\(|\bxfail\b")
 PAGES = sorted(make_papers.FOLDER.glob("*.md"))
 ROWS = [pytest.param(page, row, id=f"{page.stem}: {row.where}: {row.claim[:60]}") for page in PAGES for row in make_papers.rows(page.read_text(encoding="utf-8"))]
 PROGRAMS = {program.name for program in (*OK, *BAD, *WARNED)} | {f"examples/{path.name}" for path in (ROOT / "examples").glob("[a-z]*.py") if path.stem != "demo"}
 
 
+@dataclass(frozen=True)
+class Listed:
+    """What pytest collects from a file: its tests with their marks, what may skip all of them, and the texts that name parameters."""
+
+    marks: dict[str, list[str]]
+    skips: list[str]
+    texts: set[str]
+
+
 @functools.cache
-def listed_in(file: str) -> tuple[dict[str, list[str]], set[str]]:
-    """The tests that pytest collects from a file, each with its marks, and the texts in it, which name its parameters."""
+def listed_in(file: str) -> Listed:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    functions = {f.name: [ast.unparse(d) for d in f.decorator_list] for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test_")}
-    return functions, {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    marks = {f.name: [ast.unparse(d) for d in f.decorator_list] for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test_")}
+    skips = [text for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef) and SKIPS.search(text := ast.unparse(node))]
+    return Listed(marks, skips, {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)})
 
 
 def missing(named: str) -> str | None:
@@ -36,16 +48,19 @@ def missing(named: str) -> str | None:
     if not (ROOT / file).is_file() or not file.rpartition("/")[2].startswith("test_"):
         return "no such file of tests"
     test, _, parameter = node.partition("[")
-    functions, texts = listed_in(file)
-    if test not in functions:
+    listed = listed_in(file)
+    if test not in listed.marks:
         return "no such test"
-    return None if not parameter or parameter.removesuffix("]") in texts else "no such parameter"
+    return None if not parameter or parameter.removesuffix("]") in listed.texts else "no such parameter"
 
 
 def runs_everywhere(named: str) -> bool:
     """Whether the suite runs it without a GPU, and expects it to pass."""
     file, _, node = named.partition("::")
-    return not file.startswith("tests/gpu/") and not any(word in mark for mark in (listed_in(file)[0][node.partition("[")[0]] if node else ()) for word in (".skip(", ".xfail"))
+    if not node:
+        return True
+    listed = listed_in(file)
+    return not file.startswith("tests/gpu/") and not listed.skips and not any(SKIPS.search(mark) for mark in listed.marks[node.partition("[")[0]])
 
 
 @pytest.mark.parametrize(("page", "row"), ROWS)
@@ -94,5 +109,7 @@ def test_what_is_renamed_is_noticed(named, why):
     assert missing(named) == why
 
 
-def test_a_test_for_gpus_shows_nothing_alone():
-    assert not runs_everywhere("tests/gpu/test_corpus_gpu.py::test_ok_program") and runs_everywhere("tests/ok/claims.py")
+def test_what_may_be_skipped_shows_nothing_alone():
+    assert not runs_everywhere("tests/gpu/test_corpus_gpu.py::test_ok_program")
+    assert not runs_everywhere("tests/codegen/test_in_flight.py::test_an_accumulator_from_zero_has_registers_of_its_own")  # without NVRTC
+    assert runs_everywhere("tests/ok/claims.py") and runs_everywhere("tests/check/test_groups.py::test_split_of_blocks")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from check.checking import execute
+from check.checking import execute, program
 
 from snap import *
 
@@ -181,3 +181,34 @@ def test_what_does_not_fit_is_refused(code, message):
     with pytest.raises(Exception) as refused:
         run(code)
     assert [error.message for error in refused.value.all] == [message]
+
+
+def test_memory_of_records_as_a_field_of_a_parameter():
+    """Handed out, read and written, as a whole and a field at a time, in a record in a record as well."""
+    more = "class V(NamedTuple):\n    a: float\n    n: int\n    s: u8\n\n\nclass At(NamedTuple):\n    vs: ptr(V, (m,))\n    m: int\n\n\nclass All(NamedTuple):\n    at: At\n    by: float\n\n\n"
+    body = "def k(w: All, out: ptr(V)):\n    with each(thread, w.at.vs, out) as i:\n        old = w.at.vs[i]\n        w.at.vs[i] = V(old.a * w.by, old.n + w.at.m, u8(3))\n        w.at.vs[i].n += i\n        out[i] = w.at.vs[i]\n        out[i].s += old.s\n"
+    space = execute(f"from typing import NamedTuple\n{more}@kernel(threads=32)\n{body}")
+    struct = np.dtype([("a", "f4"), ("n", "i4"), ("s", "u1")], align=True)
+    v, out = np.zeros(32, struct), np.zeros(32, struct)
+    v["a"], v["n"], v["s"] = np.arange(32), 7, 2
+    space["k"][1](space["All"](space["At"](v, 32), 0.5), out)
+    assert (v["a"] == np.arange(32) / 2).all() and (v["n"] == 39 + np.arange(32)).all() and (v["s"] == 3).all()
+    assert (out["a"] == v["a"]).all() and (out["n"] == v["n"]).all() and (out["s"] == 5).all()
+
+
+@pytest.mark.parametrize("line", [
+    "a: All = w", "a = w", "a = w.at", "a: All[3]", "w.at = w.at", "w = w", "a = w if i else w", "a = (w, 1)", "a = w._replace(by=1.0)", "a = intrinsic.shfl(w, 1)", "a = At(w.at.vs, 1)", "a = All(w.at, 1.0)", "by(w)", "a, b = w",
+    "for k in unroll((w, w)):\n    pass",
+])
+def test_records_with_pointers_are_parameters_of_kernels(line):
+    """In a record in a record, too."""
+    before = "from typing import NamedTuple\nclass At(NamedTuple):\n    vs: ptr(float, (m,))\n    m: int\nclass All(NamedTuple):\n    at: At\n    by: float\n"
+    by = "@device(thread)\ndef by(w: All) -> float:\n    return w.by\n" if "by(w)" in line else ""
+    found = program(f"{before}{by}@kernel(threads=32)\ndef k(w: All):\n    with each(thread, w.at.vs) as i:\n" + textwrap.indent(line, "        "))
+    assert found and {code for code, _ in found} <= {"SNAP018"}, found
+
+
+@pytest.mark.parametrize("params", ["w: ptr(All)", "w: ptr(All, (4,))", "x: int, w: All[2]"])
+def test_memory_holds_no_records_with_pointers(params):
+    before = "from typing import NamedTuple\nclass All(NamedTuple):\n    vs: ptr(float)\n    by: float\n"
+    assert {code for code, _ in program(f"{before}@kernel(threads=32)\ndef k({params}):\n    pass\n")} == {"SNAP018"}

@@ -470,6 +470,14 @@ class Statements(Expressions):
                 return [Fixed(i, "i64" if any(e.type == "i64" for e in bounds) else "i32") for i in range(*(e.const for e in bounds))]
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return [self._one_constant(item) for item in items]
+            case ast.ListComp(elt=value, generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[])]):
+                made, before = [], self.scope
+                for item in self._constants(over) or ():
+                    self.scope = Scope(before)
+                    self.scope.names[name] = item
+                    made.append(self._one_constant(value))
+                self.scope = before
+                return made
             case ast.Name() if isinstance(found := self.lookup(node.id), tuple):
                 return [self._one_constant(ast.Constant(v)) if isinstance(v, (bool, int, float)) else self._bound_to(v) for v in found]
         raise Unsupported(f"the constants `{ast.unparse(node)}`")

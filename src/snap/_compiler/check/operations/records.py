@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import of_values
 from snap._compiler.check.core.bindings import Memory, Variable
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import as_definition, as_number, resolve
@@ -52,6 +53,7 @@ def values(c: Checker, e: tree.Expr, want: Want, expected: RecordType | None = N
         )
     if expected is not None and type != expected and not (type.is_tuple and expected.is_tuple):
         raise c.type_error(f"{what} is `{expected}`, and this is a `{type}`", e.span, help=_made(expected))
+    of_values(c, type, e.span)
     value = _value(c, e, type, want)
     if expected is None or expected == type:
         return value

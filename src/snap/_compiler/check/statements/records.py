@@ -7,7 +7,7 @@ before the first field is written.  Non-goals: what a record's value is (check/o
 
 from __future__ import annotations
 
-from snap._compiler.check.core.annotations import annotation
+from snap._compiler.check.core.annotations import annotation, of_values
 from snap._compiler.check.core.bindings import IndexFunction, Memory, Poison, Variable
 from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.explain import write_up
@@ -92,12 +92,7 @@ def declare_record(c: Checker, s: tree.Declare) -> bool:
     type = spec.record
     if type is None or spec.kind is not SpecKind.VALUE:
         return False
-    if any(of is None for _, of in type.fields):
-        raise c.type_error(
-            f"a `{type}` holds pointers: a kernel takes one, and no variable does",
-            s.span,
-            help="give memory a new name with `partition`, `claim` or `tile`",
-        )
+    of_values(c, type, s.span)
     earlier = c.scopes[-1].get(s.name)
     if earlier is not None and not isinstance(earlier, Poison):
         help = "assign to it, or choose another name"
@@ -188,6 +183,7 @@ def _first(c: Checker, s: tree.Assign, target: tree.Name) -> bool:
 
 
 def _assign(c: Checker, s: tree.Assign, at: RecordPlace, type: RecordType) -> None:
+    of_values(c, type, s.span)
     if len(at.index) < at.rank:
         raise c.type_error(
             f"`{at.name}` is an array of records, and its elements are assigned",

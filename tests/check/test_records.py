@@ -212,3 +212,27 @@ def test_records_with_pointers_are_parameters_of_kernels(line):
 def test_memory_holds_no_records_with_pointers(params):
     before = "from typing import NamedTuple\nclass All(NamedTuple):\n    vs: ptr(float)\n    by: float\n"
     assert {code for code, _ in program(f"{before}@kernel(threads=32)\ndef k({params}):\n    pass\n")} == {"SNAP018"}
+
+
+def test_a_record_without_an_annotation_is_for_all_who_agree_on_it():
+    """In code of a block, too: what varies is each thread's own, and what does not is the block's."""
+    before = "from typing import NamedTuple\nclass P(NamedTuple):\n    n: int\n    a: float\n"
+    head = f"{before}@kernel(threads=64)\ndef k(x: ptr(int), m: int):\n    with each(block, x):\n        t: int @ thread[1] = id()\n        p: P @ thread[1] = P(t, 1.0)\n        q: P @ thread[1] = P(2 * t, 2.0)\n        v: P[2] @ thread[1]\n"
+    body = "o = P(m, 0.5)\nr = p\np, q = q, p\nv[1], p = p, P(p.n + 1, r.a)\nw = v[1]\nz = v[0] if t > 3 else w\nif o.n > 1:\n    with each(thread, x):\n        x[t] = 1000000 * z.n + 10000 * w.n + 100 * p.n + q.n + r.n\n"
+    x = np.zeros(64, np.int32)
+    execute(head + textwrap.indent(body, "        "))["k"][1](x, 2)
+    t = np.arange(64)
+    assert (x == 1000000 * np.where(t > 3, 0, 2 * t) + 20000 * t + 100 * (2 * t + 1) + 2 * t).all()
+
+
+@pytest.mark.parametrize("fields", ["n: int\n    a: float", "n: int\n    a: float\n    b: u8", "n: int\n    v: float[2]"])
+def test_a_choice_reads_the_memory_of_its_side_alone(fields):
+    """In code of a block each thread decides for itself; the other side may lie outside."""
+    last = {"n: int\n    a: float": "1.5", "n: int\n    a: float\n    b: u8": "1.5, u8(3)", "n: int\n    v: float[2]": "[1.5, 2.5]"}[fields]
+    text = f"from typing import NamedTuple\nclass P(NamedTuple):\n    {fields}\n@kernel(threads=32)\ndef k(x: ptr(int)):\n    with each(block, x):\n        cells: shared(P[32])\n        t: int @ thread[1] = id()\n        p: P @ thread[1] = P(t, {last})\n"
+    text += "        with each(thread, cells):\n            cells[t] = p\n        q: P @ thread[1] = cells[t - 1] if t > 0 else P(7, " + last + ")\n        r: P @ thread[1] = cells[0]._replace(n=9) if t == 3 else cells[t + 1] if t < 31 else p\n        with each(thread, x):\n            x[t] = 100 * q.n + r.n\n"
+    x = np.zeros(32, np.int32)
+    k = execute(text)["k"]
+    k[1](x)
+    assert x.tolist() == [100 * (t - 1 if t else 7) + (9 if t == 3 else t + 1 if t < 31 else t) for t in range(32)]
+    assert not k.races(np.zeros(32, np.int32), blocks=1, seeds=2)

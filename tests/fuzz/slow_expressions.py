@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from fuzz import slow_values as sv
 from fuzz.slow_inferred import ARRAY, NUMBER, VALUE, Seen, constexprs, told
-from fuzz.slow_memory import Handle, Own, Reshaped, Rest, View, Window
+from fuzz.slow_memory import Array, Handle, Own, Reshaped, Rest, View, Window
 from fuzz.slow_text import (
     BUILTIN,
     Constexpr,
@@ -653,7 +654,7 @@ class Expressions:
                 return self.memory(node).run
             case Registers():
                 run = self.memory(node).run
-                return lambda G, L: [replace(h, memory=h.memory.copy()) for h in run(G, L)]
+                return lambda G, L: [copied(h) for h in run(G, L)]
             case Constexpr():
                 raise Unsupported("a constexpr argument")
         return converted(self.expression(node), t).run
@@ -661,6 +662,16 @@ class Expressions:
 
 def known_as_mathematics(word: str) -> bool:
     return any(word in known for known in (sv.NUMBERS, sv.WHOLES, sv.REALS, sv.QUESTIONS))
+
+
+def copied(h: Handle) -> Array:
+    """A local array, or a window of one, by value."""
+    if isinstance(h, Array):
+        return replace(h, memory=h.memory.copy())
+    own = Array(sv.Memory.of(math.prod(h.shape) * sv.size_of(h.element), "local"), h.element, h.shape)
+    for at in itertools.product(*map(range, h.shape)):
+        own.store(at, h.load(at))
+    return own
 
 
 def fitted(h: Handle, extents: tuple | None) -> Handle:

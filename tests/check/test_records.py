@@ -236,3 +236,8 @@ def test_a_choice_reads_the_memory_of_its_side_alone(fields):
     k[1](x)
     assert x.tolist() == [100 * (t - 1 if t else 7) + (9 if t == 3 else t + 1 if t < 31 else t) for t in range(32)]
     assert not k.races(np.zeros(32, np.int32), blocks=1, seeds=2)
+
+
+def test_the_text_of_a_kernel_does_not_depend_on_what_was_compiled_before():
+    text = HEAD + "        w, u = W(1.0, i), W(2.0, 3)\n        w, u = u, w\n        x[i] = w.n + u.n\n"
+    assert execute(text)["k"].cuda().partition("\n")[2] == execute(text)["k"].cuda().partition("\n")[2]

@@ -487,7 +487,8 @@ def divmod(a: Any, b: Any) -> Any:
 def unroll(loop: Any, n: Any=...) -> Any:
     """unroll(loop: range, n: constexpr(int) = ...) -> range
 
-    `for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4.
+    `for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4. `for d in
+    unroll((16, 8, 4)):` writes out an iteration for each constant.
     """
 
 def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=..., at: Any=..., type: Any=..., l2: Any=...) -> Any:

@@ -137,7 +137,8 @@ STATEMENTS = {
     ),
     "unroll": (
         "(loop: range, n: constexpr(int) = ...) -> range",
-        "`for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4.",
+        "`for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4. `for d in unroll((16, 8, 4)):` writes"
+        " out an iteration for each constant.",
     ),
     "async_copy": (
         "(to: ptr, source: ptr, *, valid: bool = True, elements: int = ..., at: (int, ...) = ..., type: str = ..., l2: str = ...)",

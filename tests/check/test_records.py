@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from check.checking import execute
+from check.checking import execute, program
 
 from snap import *
 
@@ -181,3 +181,63 @@ def test_what_does_not_fit_is_refused(code, message):
     with pytest.raises(Exception) as refused:
         run(code)
     assert [error.message for error in refused.value.all] == [message]
+
+
+def test_memory_of_records_as_a_field_of_a_parameter():
+    """Handed out, read and written, as a whole and a field at a time, in a record in a record as well."""
+    more = "class V(NamedTuple):\n    a: float\n    n: int\n    s: u8\n\n\nclass At(NamedTuple):\n    vs: ptr(V, (m,))\n    m: int\n\n\nclass All(NamedTuple):\n    at: At\n    by: float\n\n\n"
+    body = "def k(w: All, out: ptr(V)):\n    with each(thread, w.at.vs, out) as i:\n        old = w.at.vs[i]\n        w.at.vs[i] = V(old.a * w.by, old.n + w.at.m, u8(3))\n        w.at.vs[i].n += i\n        out[i] = w.at.vs[i]\n        out[i].s += old.s\n"
+    space = execute(f"from typing import NamedTuple\n{more}@kernel(threads=32)\n{body}")
+    struct = np.dtype([("a", "f4"), ("n", "i4"), ("s", "u1")], align=True)
+    v, out = np.zeros(32, struct), np.zeros(32, struct)
+    v["a"], v["n"], v["s"] = np.arange(32), 7, 2
+    space["k"][1](space["All"](space["At"](v, 32), 0.5), out)
+    assert (v["a"] == np.arange(32) / 2).all() and (v["n"] == 39 + np.arange(32)).all() and (v["s"] == 3).all()
+    assert (out["a"] == v["a"]).all() and (out["n"] == v["n"]).all() and (out["s"] == 5).all()
+
+
+@pytest.mark.parametrize("line", [
+    "a: All = w", "a = w", "a = w.at", "a: All[3]", "w.at = w.at", "w = w", "a = w if i else w", "a = (w, 1)", "a = w._replace(by=1.0)", "a = intrinsic.shfl(w, 1)", "a = At(w.at.vs, 1)", "a = All(w.at, 1.0)", "by(w)", "a, b = w",
+    "for k in unroll((w, w)):\n    pass",
+])
+def test_records_with_pointers_are_parameters_of_kernels(line):
+    """In a record in a record, too."""
+    before = "from typing import NamedTuple\nclass At(NamedTuple):\n    vs: ptr(float, (m,))\n    m: int\nclass All(NamedTuple):\n    at: At\n    by: float\n"
+    by = "@device(thread)\ndef by(w: All) -> float:\n    return w.by\n" if "by(w)" in line else ""
+    found = program(f"{before}{by}@kernel(threads=32)\ndef k(w: All):\n    with each(thread, w.at.vs) as i:\n" + textwrap.indent(line, "        "))
+    assert found and {code for code, _ in found} <= {"SNAP018"}, found
+
+
+@pytest.mark.parametrize("params", ["w: ptr(All)", "w: ptr(All, (4,))", "x: int, w: All[2]"])
+def test_memory_holds_no_records_with_pointers(params):
+    before = "from typing import NamedTuple\nclass All(NamedTuple):\n    vs: ptr(float)\n    by: float\n"
+    assert {code for code, _ in program(f"{before}@kernel(threads=32)\ndef k({params}):\n    pass\n")} == {"SNAP018"}
+
+
+def test_a_record_without_an_annotation_is_for_all_who_agree_on_it():
+    """In code of a block, too: what varies is each thread's own, and what does not is the block's."""
+    before = "from typing import NamedTuple\nclass P(NamedTuple):\n    n: int\n    a: float\n"
+    head = f"{before}@kernel(threads=64)\ndef k(x: ptr(int), m: int):\n    with each(block, x):\n        t: int @ thread[1] = id()\n        p: P @ thread[1] = P(t, 1.0)\n        q: P @ thread[1] = P(2 * t, 2.0)\n        v: P[2] @ thread[1]\n"
+    body = "o = P(m, 0.5)\nr = p\np, q = q, p\nv[1], p = p, P(p.n + 1, r.a)\nw = v[1]\nz = v[0] if t > 3 else w\nif o.n > 1:\n    with each(thread, x):\n        x[t] = 1000000 * z.n + 10000 * w.n + 100 * p.n + q.n + r.n\n"
+    x = np.zeros(64, np.int32)
+    execute(head + textwrap.indent(body, "        "))["k"][1](x, 2)
+    t = np.arange(64)
+    assert (x == 1000000 * np.where(t > 3, 0, 2 * t) + 20000 * t + 100 * (2 * t + 1) + 2 * t).all()
+
+
+@pytest.mark.parametrize("fields", ["n: int\n    a: float", "n: int\n    a: float\n    b: u8", "n: int\n    v: float[2]"])
+def test_a_choice_reads_the_memory_of_its_side_alone(fields):
+    """In code of a block each thread decides for itself; the other side may lie outside."""
+    last = {"n: int\n    a: float": "1.5", "n: int\n    a: float\n    b: u8": "1.5, u8(3)", "n: int\n    v: float[2]": "[1.5, 2.5]"}[fields]
+    text = f"from typing import NamedTuple\nclass P(NamedTuple):\n    {fields}\n@kernel(threads=32)\ndef k(x: ptr(int)):\n    with each(block, x):\n        cells: shared(P[32])\n        t: int @ thread[1] = id()\n        p: P @ thread[1] = P(t, {last})\n"
+    text += "        with each(thread, cells):\n            cells[t] = p\n        q: P @ thread[1] = cells[t - 1] if t > 0 else P(7, " + last + ")\n        r: P @ thread[1] = cells[0]._replace(n=9) if t == 3 else cells[t + 1] if t < 31 else p\n        with each(thread, x):\n            x[t] = 100 * q.n + r.n\n"
+    x = np.zeros(32, np.int32)
+    k = execute(text)["k"]
+    k[1](x)
+    assert x.tolist() == [100 * (t - 1 if t else 7) + (9 if t == 3 else t + 1 if t < 31 else t) for t in range(32)]
+    assert not k.races(np.zeros(32, np.int32), blocks=1, seeds=2)
+
+
+def test_the_text_of_a_kernel_does_not_depend_on_what_was_compiled_before():
+    text = HEAD + "        w, u = W(1.0, i), W(2.0, 3)\n        w, u = u, w\n        x[i] = w.n + u.n\n"
+    assert execute(text)["k"].cuda().partition("\n")[2] == execute(text)["k"].cuda().partition("\n")[2]

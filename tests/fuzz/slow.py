@@ -20,6 +20,7 @@ import numpy as np
 
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import Fixed, Named, Value, fitted, known_as_mathematics
+from fuzz.slow_inferred import constexprs, launched, told
 from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
 from fuzz.slow_statements import Statements
@@ -68,25 +69,12 @@ class Launch:
     promised: int  # what divides the number of blocks
 
 
-@dataclass(frozen=True)
-class Signature:
-    constexprs: tuple
-
-
 class Program:
     operations = OPERATIONS
 
     def __init__(self):
         self.tasks = Tasks()
         self._compiled: dict = {}
-
-    def signature(self, function: Function) -> Signature:
-        found = []
-        for a in function.node.args.args:
-            node, _ = annotation(a.annotation)
-            if isinstance(node, ast.Call) and name_of(node.func) == "constexpr":
-                found.append(a.arg)
-        return Signature(tuple(found))
 
     def compiled(self, function: Function) -> Compiled:
         key = (id(function.node), repr(sorted(function.constants)), id(function.captured))
@@ -98,14 +86,17 @@ class Program:
         if not isinstance(blocks, int):
             raise Unsupported("a grid of several dimensions")
         names = [a.arg for a in function.node.args.args]
-        constexprs = self.signature(function).constexprs
+        wanted = constexprs(function.node)
         known = defaults_of(function.node) | (function.captured or {}) | dict(function.constants)
         if len(arguments) < len(names):
-            names = [name for name in names if name not in constexprs or name not in known]
+            names = [name for name in names if name not in wanted or name not in known]
         given = dict(zip(names, arguments))
-        if any(name not in given and name not in known for name in constexprs):
-            raise Unsupported("a constexpr parameter that the arrays tell")
-        constants = {name: given[name] if name in given else known[name] for name in constexprs}
+        known = {**known, **given}
+        left = {name for name in wanted if name not in known}
+        known |= told(function.node, left, lambda name: launched(given[name]) if name in given else None)
+        if left - known.keys():
+            raise Unsupported("a constexpr parameter that the arrays do not tell")
+        constants = {name: known[name] for name in wanted}
         constants = {name: v.item() if isinstance(v, np.generic) else v for name, v in constants.items()}
         compiled = self.compiled(replace(function, constants=tuple(constants.items())))
         threads, per_cluster, promised = compiled.shape_of_launch()
@@ -152,20 +143,23 @@ class Compiled(Statements):
             t = self.type(node)
             if isinstance(t, Constexpr):
                 v = dict(function.constants)[a.arg]
-                self.scope.names[a.arg] = Fixed(sv.convert(v, None, t.t), t.t)
+                self.scope.names[a.arg] = Fixed(v, None) if t.t == "type" else Fixed(sv.convert(v, None, t.t), t.t)
                 continue
             slot = self.new_slot()
             self.parameters.append(Parameter(a.arg, t, self.privilege(privilege) if privilege is not None else None, slot))
             if isinstance(t, Pointer):
-                self.scope.names[a.arg] = Named(slot, t.element)
-                shapes.append((slot, t.shape))
+                shapes.append((a.arg, slot, t))
             elif isinstance(t, Registers):
-                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape))
+                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape), shape=t.shape)
             elif isinstance(t, Reference):
-                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape))
+                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape), shape=t.registers.shape)
             else:
                 self.scope.names[a.arg] = Value(slot, t, self.parameters[-1].privilege)
-        self.shapes = [(slot, None if shape is None else [self.expression(n).run for n in shape]) for slot, shape in shapes]
+        self.shapes = []
+        for name, slot, t in shapes:  # which may name later parameters
+            extents = None if t.shape is None else [self.expression(n) for n in t.shape]
+            self.shapes.append((slot, None if extents is None else [e.run for e in extents]))
+            self.scope.names[name] = Named(slot, t.element, shape=None if extents is None else tuple(e.const for e in extents))
         self.result, self.result_privilege = None, None
         if self.node.returns is not None and not (isinstance(self.node.returns, ast.Constant) and self.node.returns.value is None):
             node, privilege = annotation(self.node.returns)

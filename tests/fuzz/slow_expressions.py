@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from fuzz import slow_values as sv
-from fuzz.slow_memory import Handle, Own, Reshaped, Rest, View, Window
+from fuzz.slow_inferred import ARRAY, NUMBER, VALUE, Seen, constexprs, told
+from fuzz.slow_memory import Array, Handle, Own, Reshaped, Rest, View, Window
 from fuzz.slow_text import (
     BUILTIN,
     Constexpr,
@@ -55,11 +57,12 @@ class E:
 
 @dataclass(frozen=True)
 class M:
-    """A name for memory: one handle a lane.  across: its first index is a block's rank."""
+    """A name for memory: one handle a lane.  across: its first index is a block's rank; shape: its extents, None for one that the text does not tell, or for all."""
 
     element: object
     run: Callable
     across: bool = False
+    shape: tuple | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Named:
     privilege: Privilege | None = None
     held: Privilege | None = None  # of memory, whose it is, where that is known
     rank: int = 0  # of a local array
+    shape: tuple | None = None  # as the text tells it
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class Stages:
     slot: int
     element: object
     across: bool
+    shape: tuple | None
 
 
 @dataclass(frozen=True)
@@ -266,6 +271,9 @@ class Expressions:
                 raise Unsupported(f".{node.attr}")
             k, run = COMPONENTS.index(node.attr), e.run
             return E(e.type[1], lambda G, L: [v[k] for v in run(G, L)])
+        of = self.static(name_of(node.value)) if name_of(node.value) else None
+        if isinstance(of, Type) and node.attr in ("bytes", "bits"):
+            return constant(sv.size_of(of.t) * (8 if node.attr == "bits" else 1))
         found = self.static(name_of(node))
         if isinstance(found, (bool, int, float)):
             return constant(found)
@@ -467,17 +475,19 @@ class Expressions:
                 found = self.lookup(node.id)
                 if isinstance(found, Named):
                     slot = found.slot
-                    return M(found.element, lambda G, L: [lane.v[slot] for lane in L], found.across)
+                    return M(found.element, lambda G, L: [lane.v[slot] for lane in L], found.across, found.shape)
             case ast.Call(func=ast.Attribute(attr="view"), args=[of]):
                 inner, t = self.memory(node.func.value), self.type(of)
-                return M(t, lambda G, L: [View(h, t) for h in inner.run(G, L)], inner.across)
+                shape = inner.shape and (*inner.shape[:-1], inner.shape[-1] and inner.shape[-1] * sv.size_of(inner.element) // sv.size_of(t))
+                return M(t, lambda G, L: [View(h, t) for h in inner.run(G, L)], inner.across, shape)
             case ast.Call(func=ast.Name(id="tile"), args=[of, corner, extents]):
                 inner, at = self.memory(of), self.indices(corner)
                 shape = tuple(self.number(n) for n in (extents.elts if isinstance(extents, ast.Tuple) else [extents]))
-                return M(inner.element, lambda G, L: [Window(h, c, shape) for h, c in zip(inner.run(G, L), at(G, L))])
+                return M(inner.element, lambda G, L: [Window(h, c, shape) for h, c in zip(inner.run(G, L), at(G, L))], shape=shape)
             case ast.Subscript(value=of, slice=first):
                 inner, at = self.memory(of), self.indices(first)
-                return M(inner.element, lambda G, L: [Rest(h, c) for h, c in zip(inner.run(G, L), at(G, L))])
+                given = len(first.elts) if isinstance(first, ast.Tuple) else 1
+                return M(inner.element, lambda G, L: [Rest(h, c) for h, c in zip(inner.run(G, L), at(G, L))], shape=inner.shape and inner.shape[given:])
         raise Unsupported(f"`{ast.unparse(node)}` as memory")
 
     # ---- calls
@@ -581,13 +591,7 @@ class Expressions:
         rest = [a.arg for a in function.node.args.args if a.arg not in constants]
         if constants:
             given = dict(zip(rest, node.args)) | {k.arg: k.value for k in node.keywords}
-        signature = self.program.signature(function)
-        for name in signature.constexprs:
-            if name not in constants:
-                defaults = defaults_of(function.node)
-                if name not in given and name not in defaults:
-                    raise Unsupported("a constexpr parameter that the arguments tell")
-                constants[name] = self.number(given[name]) if name in given else defaults[name]
+        constants |= self._constexprs(function, constants, given)
         compiled = self.program.compiled(replace(function, constants=tuple(constants.items())))
         arguments = []
         by_name = {p.name: p for p in compiled.parameters}
@@ -603,6 +607,41 @@ class Expressions:
             return [lane.result for lane in callees]
         return E(compiled.result, run)
 
+    def _constexprs(self, function: Function, known: dict, given: dict[str, ast.expr]) -> dict:
+        """Constexpr parameters of a call: what it says, their defaults, and what the other arguments tell."""
+        found, defaults, left = {}, defaults_of(function.node), set()
+        for name, is_type in constexprs(function.node).items():
+            if name in known:
+                continue
+            if name in given:
+                found[name] = self.static(name_of(given[name])) if is_type else self.number(given[name])
+            elif name in defaults:
+                found[name] = defaults[name]
+            else:
+                left.add(name)
+        if left:
+            found |= told(function.node, left, lambda name: self._seen(given[name]) if name in given else None)
+        if left - found.keys():
+            raise Unsupported("a constexpr parameter that the arguments do not tell")
+        return found
+
+    def _seen(self, node: ast.expr) -> Seen:
+        root = node
+        while isinstance(root, (ast.Subscript, ast.Attribute, ast.Call)):
+            root = root.value if not isinstance(root, ast.Call) else root.args[0] if name_of(root.func) == "tile" else root.func
+        found = self.scope.find(root.id) if isinstance(root, ast.Name) else None
+        if isinstance(found, Named):
+            memory = self.memory(node) if not isinstance(node, ast.Subscript) or self._is_a_part(node) else None
+            if memory is not None:
+                return Seen(memory.element, memory.shape, ARRAY)
+        e = self.expression(node)
+        return Seen(settled(e).type, (), NUMBER if e.type in LITERALS else VALUE)
+
+    def _is_a_part(self, node: ast.Subscript) -> bool:
+        """Whether a subscript has fewer indices than its memory has dimensions."""
+        inner = self.memory(node.value)
+        return inner.shape is not None and len(inner.shape) > (len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1)
+
     def _argument(self, t, node: ast.expr) -> Callable:
         match t:
             case Pointer():
@@ -615,7 +654,7 @@ class Expressions:
                 return self.memory(node).run
             case Registers():
                 run = self.memory(node).run
-                return lambda G, L: [replace(h, memory=h.memory.copy()) for h in run(G, L)]
+                return lambda G, L: [copied(h) for h in run(G, L)]
             case Constexpr():
                 raise Unsupported("a constexpr argument")
         return converted(self.expression(node), t).run
@@ -623,6 +662,16 @@ class Expressions:
 
 def known_as_mathematics(word: str) -> bool:
     return any(word in known for known in (sv.NUMBERS, sv.WHOLES, sv.REALS, sv.QUESTIONS))
+
+
+def copied(h: Handle) -> Array:
+    """A local array, or a window of one, by value."""
+    if isinstance(h, Array):
+        return replace(h, memory=h.memory.copy())
+    own = Array(sv.Memory.of(math.prod(h.shape) * sv.size_of(h.element), "local"), h.element, h.shape)
+    for at in itertools.product(*map(range, h.shape)):
+        own.store(at, h.load(at))
+    return own
 
 
 def fitted(h: Handle, extents: tuple | None) -> Handle:

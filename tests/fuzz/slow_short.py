@@ -191,7 +191,7 @@ class _Forms:
             if not isinstance(m, ast.Name):  # y.view(float4)
                 root = m
                 while not isinstance(root, ast.Name):
-                    root = root.func.value
+                    root = root.value if isinstance(root, ast.Attribute) else root.func.value  # of a field, which is Unsupported where it is used
                 opened = ast.Call(ast.Name("partition", ast.Load()), [m], [ast.keyword("p", p)])
                 scope = ast.With([ast.withitem(opened, ast.Name(root.id, ast.Store()))], [scope])
         # A lexical block of its own, so that names may come again.

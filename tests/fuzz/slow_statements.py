@@ -12,7 +12,7 @@ from fuzz import slow_views
 from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, Value, converted, settled
 from fuzz.slow_memory import Array, Own, Part, Pipeline
 from fuzz.slow_operations import THREAD
-from fuzz.slow_text import BUILTIN, Constexpr, Lambda, Privilege, Registers, Shared, Slots, annotation, name_of
+from fuzz.slow_text import BUILTIN, Constexpr, Lambda, Privilege, Registers, Shared, Slots, Type, annotation, name_of
 from fuzz.slow_values import Memory, Trap, Unsupported
 from fuzz.slow_waits import waits
 
@@ -98,6 +98,9 @@ class Statements(Expressions):
             return self._name_function(node.target, node.value)
         kind, privilege = annotation(node.annotation)
         p = self.privilege(privilege) if privilege is not None else None
+        if isinstance(kind, ast.Name) and kind.id == "auto" and self._is_type(node.value):
+            node = ast.AnnAssign(node.target, ast.BinOp(node.value, ast.MatMult(), privilege), None, 1)
+            kind = node.annotation.left
         if isinstance(kind, ast.Name) and kind.id == "auto":  # the type of its first value
             with self.aimed(p):
                 e = settled(self.expression(node.value))
@@ -114,7 +117,7 @@ class Statements(Expressions):
                 return None
             case Registers():
                 slot = self.new_slot()
-                self.scope.names[name] = Named(slot, t.element, privilege=p, rank=len(t.shape))
+                self.scope.names[name] = Named(slot, t.element, privilege=p, rank=len(t.shape), shape=t.shape)
                 size = int(np.prod(t.shape)) * sv.size_of(t.element)
                 first = self._first_values(node.value, t)
 
@@ -140,6 +143,12 @@ class Statements(Expressions):
         slot = self.new_slot()
         self.scope.names[name] = Value(slot, t, p)
         return self._setting(slot, e)
+
+    def _is_type(self, node: ast.expr) -> bool:
+        """Whether `registers(...)` is given a type, or an array of one, by a name."""
+        node = node.value if isinstance(node, ast.Subscript) else node
+        found = self.scope.find(node.id) if isinstance(node, ast.Name) else None
+        return isinstance(found, Fixed) and isinstance(found.value, Type)
 
     def _first_values(self, node: ast.expr | None, t: Registers) -> list[Callable]:
         """What each element of a local array starts as, row by row; one for all of them, or none."""
@@ -183,7 +192,7 @@ class Statements(Expressions):
 
     def _declare_shared(self, name: str, t: Shared) -> Callable:
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, t.element, t.across, held=None if t.across else BUILTIN["block"][1])
+        self.scope.names[name] = Named(slot, t.element, t.across, held=None if t.across else BUILTIN["block"][1], shape=None if t.across else t.shape)
 
         def execute(G):
             for lane, h in zip(G.lanes, self._memory_of(G, t, lambda: self._shared_array(t, G))):
@@ -192,7 +201,7 @@ class Statements(Expressions):
 
     def _declare_pipeline(self, name: str, t: Slots) -> Callable:
         slot = self.new_slot()
-        self.scope.names[name] = Stages(slot, t.shared.element, t.shared.across)
+        self.scope.names[name] = Stages(slot, t.shared.element, t.shared.across, None if t.shared.across else t.shared.shape)
 
         def execute(G):
             make = lambda: Pipeline([self._shared_array(t.shared, G) for _ in range(t.n)])
@@ -421,8 +430,11 @@ class Statements(Expressions):
     def _For(self, node):
         call = node.iter
         if name_of(call.func) == "unroll":
+            items = self._constants(call.args[0]) if len(call.args) == 1 else None
+            if items is not None:
+                return self._written_out(node, items)
             call = call.args[0]
-        if name_of(call.func) != "range" or node.orelse:
+        if not isinstance(call, ast.Call) or name_of(call.func) != "range" or node.orelse:
             raise Unsupported("a `for` without range")
         bounds = [self.expression(n) for n in call.args]
         t = "i64" if any(e.type == "i64" for e in bounds) else "i32"
@@ -438,6 +450,60 @@ class Statements(Expressions):
             for i in range(*values):
                 for lane in G.lanes:
                     lane.v[slot] = i
+                signal = body(G)
+                if signal == BREAK:
+                    break
+                if signal == RETURN:
+                    return signal
+                if may_wait:
+                    pause()
+            return None
+        return execute
+
+    def _constants(self, node: ast.expr) -> list | None:
+        """What a loop over constants binds its name to, one after the other; None for a range that a launch decides."""
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=bounds):
+                bounds = [self.expression(n) for n in bounds]
+                if any(e.const is None for e in bounds):
+                    return None
+                return [Fixed(i, "i64" if any(e.type == "i64" for e in bounds) else "i32") for i in range(*(e.const for e in bounds))]
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                return [self._one_constant(item) for item in items]
+            case ast.ListComp(elt=value, generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[])]):
+                made, before = [], self.scope
+                for item in self._constants(over) or ():
+                    self.scope = Scope(before)
+                    self.scope.names[name] = item
+                    made.append(self._one_constant(value))
+                self.scope = before
+                return made
+            case ast.Name() if isinstance(found := self.lookup(node.id), tuple):
+                return [self._one_constant(ast.Constant(v)) if isinstance(v, (bool, int, float)) else self._bound_to(v) for v in found]
+        raise Unsupported(f"the constants `{ast.unparse(node)}`")
+
+    def _one_constant(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Lambda):
+            return Lambda(node, self.scope)
+        found = self.units(node) or (self.static(name_of(node)) if name_of(node) else None)
+        if found is not None and not isinstance(found, (bool, int, float, Value)):
+            return self._bound_to(found)
+        return Fixed(self.number(node), settled(self.expression(node)).type)
+
+    @staticmethod
+    def _bound_to(found: object) -> object:
+        return Fixed(found, None) if isinstance(found, Type) else found
+
+    def _written_out(self, node: ast.For, items: list) -> Callable:
+        bodies = []
+        for item in items:
+            inside = Scope(self.scope)
+            inside.names[node.target.id] = item
+            bodies.append(self.block(node.body, inside))
+        pause, may_wait = self.program.tasks.pause, waits(self, [node])
+
+        def execute(G):
+            for body in bodies:
                 signal = body(G)
                 if signal == BREAK:
                     break
@@ -537,7 +603,7 @@ class Statements(Expressions):
             raise Unsupported("a stage of something else")
         number = converted(self.expression(call.args[1]), "i64").run if len(call.args) > 1 else None
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, stages.element, stages.across)
+        self.scope.names[name] = Named(slot, stages.element, stages.across, shape=stages.shape)
         inside = self._items(items, body)
 
         def execute(G):
@@ -563,7 +629,7 @@ class Statements(Expressions):
             base = self.memory(call.args[0])
         own = base.across and p.level == "thread"
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, base.element, base.across and not own)
+        self.scope.names[name] = Named(slot, base.element, base.across and not own, shape=base.shape)
         inside = self._items(items, body)
 
         def execute(G):
@@ -581,7 +647,7 @@ class Statements(Expressions):
             base = self.memory(call.args[0])
             function = self._index_function(words)
         slot = self.new_slot()
-        self.scope.names[name] = Named(slot, base.element, function is None and base.across, held=p)
+        self.scope.names[name] = Named(slot, base.element, function is None and base.across, held=p, shape=base.shape if function is None else None)
         inside = self._items(items, body)
 
         def execute(G):

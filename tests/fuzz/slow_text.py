@@ -325,6 +325,8 @@ def _made(node: ast.Call, lookup, constant):
         array = node.args[0]
         dims = array.slice.elts if isinstance(array.slice, ast.Tuple) else [array.slice]
         return Shared(spelled(array.value, lookup, constant), (constant(most), *map(constant, dims[1:])), False, False)
+    if name_of(node.func) == "constexpr" and name_of(node.args[0]) == "type":
+        return Constexpr("type")
     inner = spelled(node.args[0], lookup, constant)
     match name_of(node.func):
         case "const":

@@ -51,7 +51,7 @@ class Reader:
             captured = self.around(snap_function, {} if "<locals>" in python.__qualname__ else module.names_at(node))
             required = snap_function.definition.requires.privileges
             required = () if callable(required) else tuple(self.value(p) for p in required)
-            self.functions[id(snap_function)] = Function(module, node, tuple(snap_function.bound.items()), captured, required)
+            self.functions[id(snap_function)] = Function(module, node, tuple((name, self.value(v)) for name, v in snap_function.bound.items()), captured, required)
         return self.functions[id(snap_function)]
 
     def around(self, snap_function: SnapFunction, told: dict) -> dict:
@@ -73,6 +73,8 @@ class Reader:
             return Table(v.dtype.name.replace("uint", "u").replace("float", "f").replace("int", "i"), nested(v.tolist()))
         if v in (int, float, bool):
             return BUILTIN[v.__name__]
+        if type(v).__name__ == "Scalar":
+            return BUILTIN[v.name]
         if inspect.isfunction(v) and v.__name__ == "<lambda>":
             nodes = [n for n in ast.walk(self.module(v).tree) if isinstance(n, ast.Lambda) and n.lineno == v.__code__.co_firstlineno]
             return Lambda(nodes[0], scope_of(self.closure(v))) if len(nodes) == 1 else Unknown()

@@ -55,11 +55,11 @@ def check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
             message = f"`{word}=` is for device functions: a kernel returns nothing"
             raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
     if requires.where is not None:
-        known = [*names, "blocks", "grid"] if kernel else names
+        known = [*names, "blocks", "grid"] if kernel else [*names, "threads"]
         of = "kernel" if kernel else "function"
         _check_asked("where", requires.where, known, span, f"`where={EXAMPLES['where']}`", of)
     if requires.ensures is not None:
-        _check_asked("ensures", requires.ensures, [*names, "result", "old", "id"], span, "", "function")
+        _check_asked("ensures", requires.ensures, [*names, "result", "old", "id", "threads"], span, "", "function")
 
 
 EXAMPLES = {

@@ -29,7 +29,7 @@ class Contract:
     ensures  holds of each thread when it returns
     pairs    holds of any two threads of one call
     calls    holds of any two threads of different units, each of which is in a call of its own
-    names    constexpr parameters that are integers
+    names    constexpr parameters that are integers, and the threads of the unit that calls
     params   all parameters that were written: a call may have further ones, for what index functions have captured
     """
 

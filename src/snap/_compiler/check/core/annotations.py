@@ -61,7 +61,7 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
             return spec.type if spec.kind is SpecKind.VALUE else None
 
         made = typed(shape, read)
-        if all(leaf is not None for _, leaf in made.fields) and made.values > MOST_VALUES:
+        if not made.has_pointers and made.values > MOST_VALUES:
             raise c.type_error(
                 f"a `{shape.name}` has {made.values} values, and a record {MOST_VALUES} at most: it lies in registers",
                 span,
@@ -69,6 +69,15 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
             )
         c.record_types[key] = made
     return c.record_types[key]
+
+
+# T-Record-Pointers: a field of R is a pointer => R is the type of a kernel's parameter, and of nothing else
+def of_values(c: Checker, type: RecordType, span: Span) -> None:
+    """Nothing but a kernel's parameter holds pointers: they are no values."""
+    if type.has_pointers:
+        message = f"a `{type}` holds pointers: a kernel takes one, and no variable does"
+        help = "give memory a new name with `partition`, `claim` or `tile`; pass pointers and values one by one"
+        raise c.type_error(message, span, help=help)
 
 
 def _of_records(c: Checker, e: tree.Expr, help: str) -> Spec | None:
@@ -84,8 +93,9 @@ def _of_records(c: Checker, e: tree.Expr, help: str) -> Spec | None:
     if shape is None:
         return None
     record = record_of(c, shape, e.span)
-    if any(type is None for _, type in record.fields):
+    if record.has_pointers and not index:
         return Spec(SpecKind.VALUE, Array(U8, (1,)), record=record)
+    of_values(c, record, e.span)
     return Spec(
         SpecKind.VALUE,
         Array(record.unit, (*(size_of_dimension(c, d, help) for d in index), record.units)),
@@ -368,6 +378,8 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
 
 def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
+    if inner.record is not None:
+        of_values(c, inner.record, span)
     if inner.record is not None and isinstance(inner.type, Array) and len(inner.type.shape) == 1:
         inner = replace(inner, type=inner.type.elem)
     if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED) or isinstance(inner.type, Array):

@@ -59,6 +59,11 @@ class RecordType:
     def __str__(self) -> str:
         return f"tuple[{', '.join(str(type) for _, type in self.fields)}]" if self.is_tuple else self.name
 
+    @cached_property
+    def has_pointers(self) -> bool:
+        """Tell whether a field of it, or of a record in it, is a pointer: a kernel's parameter alone may be so."""
+        return any(type.has_pointers if isinstance(type, RecordType) else type is None for _, type in self.fields)
+
     @property
     def words(self) -> str:
         """Say what it is, and its fields, for a message."""

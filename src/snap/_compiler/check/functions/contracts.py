@@ -62,11 +62,14 @@ def contract_of(
     values = {p.name: p for p in specs if p.spec.kind is not SpecKind.CONSTEXPR}
     params: dict[str, Meaning] = {name: _kind_of(p.spec.kind, p.spec.type) for name, p in values.items()}
     constants = {name: value for name, value in constexprs.items() if isinstance(value, (bool, int))}
-    numbers: dict[str, int] = {name: int(value) for name, value in constants.items()}
+    held = c.place.held(Level.THREAD)
+    called = {} if held is None or held.count is None else {"threads": held.count}
+    numbers: dict[str, int] = {**called, **{name: int(value) for name, value in constants.items()}}
     given: dict[str, Meaning] = {
+        "threads": INTEGER,
         **params,
         **dict.fromkeys(constexprs, Unsaid("no integer")),
-        **dict.fromkeys(numbers, INTEGER),
+        **dict.fromkeys(numbers.keys() - params.keys(), INTEGER),
     }
     after: dict[str, Meaning] = {**given, "id": INTEGER, **params}
     if returns is not None:
@@ -84,7 +87,11 @@ def contract_of(
         for one in parts:
             _Reader(names, word).condition(one)
         found[word] = tuple(Condition(parsed.params, one, expression(one), known, span=one.span) for one in parts)
-    return Contract(**found, names=tuple(sorted(numbers.items())), params=tuple(params))
+    return Contract(
+        **found,
+        names=tuple(sorted((name, n) for name, n in numbers.items() if name not in params)),
+        params=tuple(params),
+    )
 
 
 def _trees(definition: Definition) -> list[tuple[str, tree.Lambda, dict[str, object]]]:

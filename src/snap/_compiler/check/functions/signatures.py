@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation, record_of
+from snap._compiler.check.core.annotations import annotation, of_values, record_of
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
 from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.records import RecordName
@@ -244,6 +244,8 @@ def _bind_records(c: Checker, records: RecordSignature) -> None:
         span = next((w.span for w in records.written if w.name == p.name), c.definition.tree.head)
         try:
             type = record_of(c, p.shape, span)
+            if not c.definition.kernel or p is records.result:
+                of_values(c, type, span)
         except Abort:
             c.bind(p.name, Poison())
             continue

@@ -117,6 +117,8 @@ def _field(c: Checker, base: RecordPlace, name: str, span: Span) -> RecordPlace 
     if len(base.index) < base.rank and isinstance(base.root, RecordName):
         raise _not_indexed(c, base, span)
     path = f"{base.path}.{name}" if base.path else name
+    if (named := _memory_field(c, base, name)) is not None:
+        return place(c, tree.Name(named, span=span))
     return RecordPlace(base.root, type.type_of(name), path, base.index, span)
 
 
@@ -170,9 +172,19 @@ def _element(c: Checker, base: RecordPlace, index: tuple[tree.Expr, ...], span: 
 def plain(c: Checker, e: tree.Expr) -> tree.Expr | None:
     """Give what an expression that names a field stands for; None where it names none, or a record."""
     found = place(c, e)
+    base = place(c, e.value) if isinstance(e, tree.Attribute) else None
+    if base is not None and isinstance(e, tree.Attribute) and (name := _memory_field(c, base, e.name)):
+        return tree.Name(name, span=e.span)
     if found is None or isinstance(found.type, RecordType):
         return None
     return leaf_tree(c, found, "", ())
+
+
+def _memory_field(c: Checker, base: RecordPlace, field: str) -> str | None:
+    """The name of memory of records that is a field of a kernel's parameter, `w.stats`."""
+    name = ".".join(part for part in (base.name, base.path, field) if part)
+    found = c.lookup(name) if isinstance(base.root, RecordName) else None
+    return name if isinstance(found, Memory) and found.record is not None else None
 
 
 def leaf_tree(c: Checker, of: RecordPlace, path: str, index: tuple[tree.Expr, ...]) -> tree.Expr:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import of_values
 from snap._compiler.check.core.bindings import Memory, Variable
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import as_definition, as_number, resolve
@@ -52,6 +53,7 @@ def values(c: Checker, e: tree.Expr, want: Want, expected: RecordType | None = N
         )
     if expected is not None and type != expected and not (type.is_tuple and expected.is_tuple):
         raise c.type_error(f"{what} is `{expected}`, and this is a `{type}`", e.span, help=_made(expected))
+    of_values(c, type, e.span)
     value = _value(c, e, type, want)
     if expected is None or expected == type:
         return value
@@ -118,11 +120,15 @@ def _read(c: Checker, at: RecordPlace, type: RecordType, want: Want) -> RecordVa
         whole = whole_view(c, at.root, vector, at.span)
         held = c.remembered("loaded", load(c, whole, at.index, want, at.span), want.privilege, at.span)
         return RecordValue(type, tuple(unpacked(held, leaf, at.span) for leaf in type.leaves))
+    return RecordValue(type, _by_value(c, at, type, want))
+
+
+def _by_value(c: Checker, at: RecordPlace, type: RecordType, want: Want) -> tuple[ir.Expr, ...]:
     items: list[ir.Expr] = []
     for leaf, index in elements(type):
         numbers = tuple(tree.Number(k, span=at.span) for k in index)
         items.append(expression(c, leaf_tree(c, at, leaf.path, numbers), want))
-    return RecordValue(type, tuple(items))
+    return tuple(items)
 
 
 def _tuple(c: Checker, e: tree.Sequence, want: Want, expected: RecordType | None, what: str) -> RecordValue:
@@ -299,16 +305,26 @@ def _replaced(
 
 
 def _chosen(c: Checker, e: tree.Conditional, type: RecordType, want: Want) -> RecordValue:
-    if has_effect(c, e.then) or has_effect(c, e.other) or _loads(c, e.then) or _loads(c, e.other):
+    loads = _loads(c, e.then) or _loads(c, e.other)
+    if has_effect(c, e.then) or has_effect(c, e.other) or loads and c.privilege == want.privilege:
         return _chosen_by_if(c, e, type, want)
     cond = condition(c, e.cond, want)
-    then, other = (values(c, part, want, type, "a side of this choice").items for part in (e.then, e.other))
+    then, other = (_side(c, part, type, want) for part in (e.then, e.other))
     if isinstance(cond, ir.Const):
         return RecordValue(type, then if cond.value else other)
     if not isinstance(cond, ir.Read):
         cond = c.remembered("chosen", cond, want.privilege)
     pairs = zip(then, other)
     return RecordValue(type, tuple(ir.Select(cond, a, b, a.type, span=e.span) for a, b in pairs))  # type: ignore[arg-type]
+
+
+def _side(c: Checker, e: tree.Expr, type: RecordType, want: Want) -> tuple[ir.Expr, ...]:
+    """The values of a side of a choice: what is in memory is read value by value, where the side is chosen."""
+    if not _loads(c, e) or type_of(c, e) != type:
+        return values(c, e, want, type, "a side of this choice").items
+    at = place(c, e)
+    assert at is not None
+    return _by_value(c, at, type, want)
 
 
 def _loads(c: Checker, e: tree.Expr) -> bool:

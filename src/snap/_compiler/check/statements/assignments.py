@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import annotation
-from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, Variable
+from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, RecordName, Variable
 from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import write_up
@@ -250,11 +250,19 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
         part = pending.pop()
         if isinstance(part, tree.Call) and word_called(c, part) == "id":
             return []
-        if isinstance(part, tree.Name) and isinstance(variable := c.lookup(part.id), Variable):
-            found.add(variable.var.privilege)
+        if isinstance(part, tree.Name):
+            found.update(variable.var.privilege for variable in _variables(c, part.id))
         pending += tree.children(part)
     lower = [p for p in found if p != c.privilege and c.privilege.at_least(p) and c.place.holds(p)]
     return sorted(lower, key=lambda p: (p.level, p.n), reverse=True)
+
+
+def _variables(c: Checker, name: str) -> list[Variable]:
+    """The variable of that name; of a record, those of its values."""
+    found = c.lookup(name)
+    held = isinstance(found, RecordName) and not found.type.has_pointers
+    paths = [leaf.path for leaf in found.type.leaves] if held else []
+    return [v for v in (found, *(c.lookup(f"{name}.{path}") for path in paths)) if isinstance(v, Variable)]
 
 
 def _first_assignment(c: Checker, s: tree.Assign, target: tree.Name) -> None:

@@ -7,9 +7,10 @@ before the first field is written.  Non-goals: what a record's value is (check/o
 
 from __future__ import annotations
 
-from snap._compiler.check.core.annotations import annotation
+from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import annotation, of_values
 from snap._compiler.check.core.bindings import IndexFunction, Memory, Poison, Variable
-from snap._compiler.check.core.dispatch import body
+from snap._compiler.check.core.dispatch import body, expression
 from snap._compiler.check.core.explain import write_up
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.records import RecordName, RecordType, elements
@@ -74,9 +75,18 @@ def gives_record(c: Checker, s: Gives) -> Gives | None:
 
 def _in_turn(c: Checker, s: tree.Assign, items: tuple[tree.Expr, ...], given: tuple[tree.Expr, ...]) -> None:
     """`w, u = u, w`: all values, and then the targets."""
-    names = [tree.Name(f"value {c.program.uid()}", span=e.span) for e in given]
-    pairs = (*zip(names, given), *zip(items, names))
-    body(c, tuple(tree.Assign(to, e, span=s.span) for to, e in pairs), False)
+    held = tuple(_held(c, e) for e in given)
+    body(c, tuple(tree.Assign(to, e, span=s.span) for to, e in zip(items, held)), False)
+
+
+def _held(c: Checker, e: tree.Expr) -> tree.Expr:
+    """A value that is kept while others are evaluated."""
+    name = tree.Name("value", span=e.span)
+    if type_of(c, e) is None and not isinstance(e, tree.Sequence):
+        value, p = first_value(c, name, e, lambda want: convert.settled(expression(c, e, want)))
+        return tree.Known(Variable(c.remembered("value", value, p, e.span).var), "value", span=e.span)
+    record, p = first_value(c, name, e, lambda want: values(c, e, want))
+    return tree.Known(hold(c, record.type, record, p, "value", e.span), "value", span=e.span)
 
 
 def _fields_help(type: RecordType) -> str:
@@ -92,12 +102,7 @@ def declare_record(c: Checker, s: tree.Declare) -> bool:
     type = spec.record
     if type is None or spec.kind is not SpecKind.VALUE:
         return False
-    if any(of is None for _, of in type.fields):
-        raise c.type_error(
-            f"a `{type}` holds pointers: a kernel takes one, and no variable does",
-            s.span,
-            help="give memory a new name with `partition`, `claim` or `tile`",
-        )
+    of_values(c, type, s.span)
     earlier = c.scopes[-1].get(s.name)
     if earlier is not None and not isinstance(earlier, Poison):
         help = "assign to it, or choose another name"
@@ -188,6 +193,7 @@ def _first(c: Checker, s: tree.Assign, target: tree.Name) -> bool:
 
 
 def _assign(c: Checker, s: tree.Assign, at: RecordPlace, type: RecordType) -> None:
+    of_values(c, type, s.span)
     if len(at.index) < at.rank:
         raise c.type_error(
             f"`{at.name}` is an array of records, and its elements are assigned",

@@ -39,9 +39,10 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BOOL, Privilege
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
-from snap.surface import LevelName, View, ViewWord
+from snap.surface import LevelName, TypeName, View, ViewWord
 
 MOST_COPIES = 512  # iterations that are written out in one function
+_STANDS = (IndexFunction, Privilege, TypeName)  # what a local name may stand for, besides numbers
 _EXAMPLE = "`for d in unroll((16, 8, 4, 2, 1)):`"
 
 
@@ -158,7 +159,7 @@ def _python(c: Checker, e: tree.Expr) -> object | None:
     match e:
         case tree.Name() | tree.Attribute() | tree.Known():
             found = resolve(c, e)
-            return found if isinstance(found, IndexFunction) or not isinstance(found, get_args(Binding)) else None
+            return found if isinstance(found, _STANDS) or not isinstance(found, get_args(Binding)) else None
         case tree.Binary(">>", left, right):
             first = _python(c, left)
             second = _python(c, right) if isinstance(first, View) else None

@@ -10,7 +10,8 @@
     --gpu                  compares this machine's GPU with the reference, and nothing else; a sample under compute-sanitizer
     --prepare FILE         keeps what launches need of the programs, where there is no GPU, behind what FILE has
     --gpu --prepared FILE  launches those, and compares: all of them, or as far as --count or --seconds go; some files, if you like
-    --same FILE            says whether this commit generates the same CUDA of prepared programs: of --count, spread over all, or of each
+    --same FILE            says whether this commit generates the same CUDA of prepared programs: of all, or of --count of each block
+    --same FILE --keep TO  and keeps those of which it does, as if they had been prepared at this commit
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 
@@ -45,6 +46,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--prepare", type=Path, metavar="FILE")
     parser.add_argument("--prepared", type=Path, metavar="FILE", nargs="+")
     parser.add_argument("--same", type=Path, metavar="FILE", nargs="+")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
     parser.add_argument("--sanitize", type=int, default=200, help="how many programs compute-sanitizer sees, where there is a GPU")
     parser.add_argument("--sanitize-seconds", type=float, default=float("inf"), help="how long it begins to look at some")
     parser.add_argument("--tools", default="memcheck,racecheck,synccheck", help="its tools")

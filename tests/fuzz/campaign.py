@@ -74,7 +74,9 @@ class Tally:
                 "failures": [{"program": o.case.name, "kind": o.kind, "detail": o.detail[:2000]} for o in self.failures]}
 
 
+@functools.cache
 def commit(what: str = "HEAD") -> str:
+    """As it is when it is first asked: that is what this process has loaded."""
     try:
         return subprocess.run(["git", "rev-parse", "--short", what], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -44,6 +44,12 @@ class Block:
     cubins: tuple[bytes, ...]
     programs: tuple[tuple[tuple, ...], ...]  # of each batch, by column: what is alike lies together
 
+    @staticmethod
+    def of(batches: list[Batch], last: int, tally: campaigns.Tally) -> Block:
+        """What was made here."""
+        columns = tuple(tuple(zip(*batch.programs)) for batch in batches)
+        return Block(campaigns.commit(), campaigns.commit("HEAD:src"), last, tally, tuple(batch.cubin for batch in batches), columns)
+
     def batches(self) -> Iterator[Batch]:
         for cubin, columns in zip(self.cubins, self.programs):
             yield Batch(cubin, tuple(map(Program._make, zip(*columns))))
@@ -72,6 +78,7 @@ def appended(path: Path, block: Block) -> None:
 
 def prepare(o, first: int) -> campaigns.Tally:
     """Draw programs, and write what launches need of them to `o.prepare`, behind what it has."""
+    print(f"at {campaigns.commit()}, src/ {campaigns.commit('HEAD:src')}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is made so far is written
     os.environ.update(SNAP_CACHE_DIR="", SNAP_LINEINFO="0")  # each is compiled once, and lines take half of its machine code's file
     if o.prepare.exists():
@@ -86,12 +93,12 @@ def prepare(o, first: int) -> campaigns.Tally:
 
 def _written(path: Path, results: Iterable) -> Iterator[Outcome]:
     """The outcomes; their programs go to the file, also when this is stopped."""
-    commit, source, last, tally, made = campaigns.commit(), campaigns.commit("HEAD:src"), 0, campaigns.Tally(), []
+    last, tally, made = 0, campaigns.Tally(), []
 
     def write() -> None:
         made.sort(key=lambda batch: batch.programs[0].family)
         if tally.done:
-            appended(path, Block(commit, source, last, tally, tuple(b.cubin for b in made), tuple(tuple(zip(*b.programs)) for b in made)))
+            appended(path, Block.of(made, last, tally))
 
     try:
         for result in results:
@@ -169,10 +176,25 @@ def kernels(paths: list[Path], names: list[str]) -> Callable[[Case], Prepared]:
 
 
 def same(o) -> campaigns.Tally:
-    """Check the programs of `o.same` here, as many as `o.count` says spread over all: whose CUDA text is another one than where they were prepared is a failure."""
-    programs = [p for block, _ in chain.from_iterable(map(blocks, o.same)) for batch in block.batches() for p in batch.programs if p.family in o.families]
-    step = max(1, len(programs) // o.count) if o.count else 1
-    return campaigns.tallied(chain.from_iterable(map(campaigns.as_outcomes, worked((p[:4] for p in programs[::step]), lambda: _same, o.jobs, LIMIT))), campaigns.Tally())
+    """Check the programs of `o.same` here, all, or `o.count` of each block: whose CUDA text is another one than where they were prepared is a failure.  The others go to
+    `o.keep`: what was made of the same text at another commit is what this one makes of it.
+    """
+    begin()
+    return campaigns.tallied(chain.from_iterable(_same_of(block, o) for block, _ in chain.from_iterable(map(blocks, o.same))), campaigns.Tally())
+
+
+def _same_of(block: Block, o) -> Iterator[Outcome]:
+    batches = [batch for batch in block.batches() if batch.programs[0].family in o.families]
+    programs = [p for batch in batches for p in batch.programs]
+    step = max(1, len(programs) // max(1, o.count)) if o.count else 1
+    fine: set[str] = set()
+    for result in worked((p[:4] for p in programs[::step]), lambda: _same, o.jobs, LIMIT):
+        for outcome in campaigns.as_outcomes(result):
+            fine |= {outcome.case.name} if outcome.status == "accepted" else set()
+            yield outcome
+    kept = [Batch(batch.cubin, some) for batch in batches if (some := tuple(p for p in batch.programs if p.name in fine))]
+    if o.keep and kept:
+        appended(o.keep, Block.of(kept, block.last, campaigns.Tally()))
 
 
 def _same(program: tuple[str, int, int, int]) -> Outcome:

@@ -244,6 +244,11 @@ def test_programs_that_are_other_ones_at_this_commit_are_told(tmp_path, capsys, 
     assert main(["--prepare", path, "--families", "scalars", "--seed", "0", "--jobs", "1", "--count", "3"]) == 0
     same = ["--same", path, "--jobs", "1", "--most", "0"]
     assert main(same) == 0 and main([*same, "--count", "1"]) == 0 and "\n1 programs: none failed" in capsys.readouterr().out
+    true = prepared.cuda_of
+    monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: true(module) if "scalars:1 " in module.text else 1)
+    assert main([*same, "--keep", str(tmp_path / "kept")]) == 1 and "another CUDA text than where it was prepared: 2" in capsys.readouterr().out
+    ((kept, _),) = prepared.blocks(tmp_path / "kept")
+    assert [p.name for batch in kept.batches() for p in batch.programs] == ["scalars:1"] and sitting(tmp_path / "kept") == 0
     monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: 1)
     assert main(same) == 1 and "another CUDA text than where it was prepared: 3" in capsys.readouterr().out
 

@@ -120,6 +120,75 @@ def test_a_call_whose_field_is_taken_is_made_once_and_what_stands_before_it_is_r
     assert (found[0] == x(np.arange(32))).all()
 
 
+LATER = """class L(NamedTuple):
+    n: int
+    v: int[2]
+
+
+@device(thread)
+def turned(r: ref(L)) -> L:
+    r.n += 5
+    r.v[1] += 5
+    return r
+
+
+@device(thread)
+def rows(a: ref(int[2, 2, 2])) -> int:
+    for k in unroll(range(8)):
+        a[k / 4, k / 2 % 2, k % 2] += 50
+    return a[1, 1, 1]
+
+
+@device(thread)
+def first(p: L, q: L) -> int:
+    return p.n * 10 + p.v[1]
+
+
+@device(thread)
+def array(a: int[2], q: L) -> int:
+    return a[1]
+
+
+@device(thread)
+def row(a: int[2], n: int) -> int:
+    return a[0] * 10 + a[1]
+
+
+@device(thread)
+def plane(a: int[2, 2], n: int) -> int:
+    return a[0, 1] * 10 + a[1, 0]
+
+
+@device(thread)
+def number(n: int, q: L) -> int:
+    return n
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "x"),
+    [
+        ("first(r, turned(r))", 12),
+        ("first(q=turned(r), p=r)", 67),
+        ("first(rs[1], turned(rs[1]))", 12),
+        ("array(r.v, turned(r))", 2),
+        ("array(a[1, 0], L(rows(a), [0, 0]))", 5),
+        ("number(r.n, turned(r))", 1),
+        ("row(a[1, 0], rows(a))", 45),
+        ("plane(a[1], rows(a))", 56),
+    ],
+)
+def test_what_is_given_by_value_is_what_it_is_before_a_later_argument_changes_it(call, x):
+    """Records, their fields, arrays, and windows of arrays."""
+    body = f"r = L(1, [0, 2])\nrs: L[2]\nrs[1] = r\na: int[2, 2, 2]\nfor k in unroll(range(8)):\n    a[k / 4, k / 2 % 2, k % 2] = k\nx[i] = {call}"
+    k = execute(HEAD.replace("class W", LATER + "class W") + textwrap.indent(body, "        "))["k"]
+    found = np.zeros(32, np.int32)
+    k[1](found, np.zeros(32, np.float32))
+    assert (found == x).all()
+
+
 def test_a_record_in_an_array_with_an_array_in_it_is_given_by_reference():
     """Which one it is was decided before the call, which changes what decided it."""
     before = "class L(NamedTuple):\n    n: int\n    v: int[2]\n\n\n@device(thread)\ndef turned(r: ref(L)):\n    r.n = 2\n    r.v[1] = r.v[0] + r.n\n\n\n"

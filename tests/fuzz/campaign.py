@@ -56,7 +56,7 @@ class Tally:
     def report(self) -> str:
         lines = [self.line(), ""]
         for family, counts in self.status.items():
-            whole = sum(counts.values())
+            whole = max(1, sum(counts.values()))
             lines.append(f"  {family:10} {whole:7} programs, {counts['accepted'] + counts['failed']:7} accepted ({(counts['accepted'] + counts['failed']) / whole:.0%}), {counts['failed']:5} failed")
         lines += ["", "  refused: " + ", ".join(f"{code} {n}" for code, n in sorted(self.refused.items())) if self.refused else "  nothing refused"]
         missing = [kind for kind in coverage.kinds() if not self.seen[kind]]
@@ -74,9 +74,11 @@ class Tally:
                 "failures": [{"program": o.case.name, "kind": o.kind, "detail": o.detail[:2000]} for o in self.failures]}
 
 
-def commit() -> str:
+@functools.cache
+def commit(what: str = "HEAD") -> str:
+    """As it is when it is first asked: that is what this process has loaded."""
     try:
-        return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", "rev-parse", "--short", what], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -1,65 +1,73 @@
-"""The same programs on a GPU: each is compiled, run there some times, and compared with the CPU machine bit for bit; a sample runs under compute-sanitizer.
+"""Generated programs on a GPU: each is compiled, launched there some times, and compared with the CPU machine bit for bit; a sample runs under compute-sanitizer.
 
-Every process generates, checks, compiles and runs its programs alone, one after the other, so that a kernel that stops the GPU, or does not end, costs its own process and
-nothing else: the program that a process was at when it was lost is known.  With `--fake-gpu` the CPU machine stands for the GPU; FUZZ_FAKE="boxes:7=dies,boxes:8=hangs" then
-makes programs go wrong, for the tests of all this.
+Every process generates, checks, compiles and launches its programs in batches (launching.py), so that a kernel that stops the GPU, or does not end, costs its own process and
+nothing else.  With `--fake-gpu` the CPU machine stands for the GPU; FUZZ_FAKE="boxes:7=dies,boxes:8=hangs" then makes programs go wrong, for the tests of all this.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from fuzz import batches, launching, prepared
 from fuzz import campaign as campaigns
 from fuzz.case import Case, generate, load, made
-from fuzz.oracles import Outcome, difference, judge
-from fuzz.workers import Last
+from fuzz.launching import View, from_gpu, here, to_gpu
+from fuzz.oracles import judge
+from snap.host.device.driver import driver
 
 RUNS = 3  # of each program: what depends on timing may show in one of them
-LIMIT = 60.0  # seconds for one program, the compiler included
 BATCH = 20  # programs in one process under compute-sanitizer
-PREPARED_BATCH = 100  # of those that need only be launched
+PREPARED_BATCH = 64  # of those that need only be launched
 BATCH_LIMIT = 240.0
 REPORTED = 86  # its exit status where it found something
-ARCH = "sm_90a"
 
 
 # ---- one program ---------------------------------------------------------------------------------------------------------------------------
 
 
-class OnDevice:
-    """A copy of an array on the GPU, in the form that every kernel takes whatever the type."""
+class OnDevice(View):
+    """A copy of an array in memory of its own on the GPU, whose ends compute-sanitizer knows."""
 
     def __init__(self, array: np.ndarray):
-        import torch
-
-        self.array = array
-        self.bytes = torch.from_numpy(array.reshape(-1).view(np.uint8).copy()).cuda()
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (self.bytes.data_ptr(), False), "strides": None, "version": 3}
+        with here().current():
+            self.array, self.at = array, here().allocated(max(array.nbytes, 1))
+            to_gpu(self.at, np.ascontiguousarray(array))
+        super().__init__(array, self.at)
 
     def back(self) -> np.ndarray:
-        return self.bytes.cpu().numpy().view(self.array.dtype).reshape(self.array.shape)
+        return from_gpu(self.at, self.array.nbytes).view(self.array.dtype).reshape(self.array.shape)
+
+    def free(self) -> None:
+        here().call("cuMemFree_v2", ctypes.c_void_p(self.at))
 
 
 def on_gpu(kernel, case: Case) -> list:
     """The arguments after one run on the GPU."""
-    import torch
-
     args = [OnDevice(a) if isinstance(a, np.ndarray) else a for a in made(case)]
     kernel.launch(*args, blocks=case.blocks, target="gpu")
-    torch.cuda.synchronize()
-    return [a.back() if isinstance(a, OnDevice) else a for a in args]
+    found = [a.back() if isinstance(a, OnDevice) else a for a in args]
+    for a in args:
+        if isinstance(a, OnDevice):
+            a.free()
+    return found
 
 
-def faked(kernel, case: Case) -> list:
+def faked(kernels: list, cases: list[Case], runs: int) -> list[list[list]]:
+    return [[_faked(kernel, case) for _ in range(runs)] for kernel, case in zip(kernels, cases)]
+
+
+def _faked(kernel, case: Case) -> list:
     match dict(entry.split("=") for entry in os.environ.get("FUZZ_FAKE", "").split(",") if entry).get(case.name):
         case "dies":
             os._exit(7)
@@ -75,59 +83,13 @@ def faked(kernel, case: Case) -> list:
     return args
 
 
-def comparing(run: Callable, runs: int = RUNS, compiles: bool = True):
-    """For `worked`: one (family, seed), on the CPU machine and by `run`."""
-
-    def start():
-        def work(item: tuple[str, int]) -> Outcome | Last:
-            outcome = judge(generate(*item), seeds=0, slow=False)
-            if outcome.status != "accepted":
-                return campaigns.light(outcome)
-            lost = _compared(outcome, run, runs, compiles)
-            return Last(campaigns.light(outcome)) if lost else campaigns.light(outcome)
-
-        return work
-
-    return start
-
-
-def _compared(outcome: Outcome, run: Callable, runs: int, compiles: bool) -> bool:
-    """Whether the process can do no more on its GPU."""
-    want = outcome.want
-    if compiles and machine_code(outcome) is None:
-        return False
-    return differs(outcome, outcome.kernel, run, runs, lambda got: difference(got, want))
-
-
-def machine_code(outcome: Outcome) -> bytes | None:
-    """None where there is none, which is entered in the outcome."""
-    try:
-        return outcome.kernel.cubin(ARCH)
-    except Exception as error:
-        outcome.status, outcome.kind, outcome.detail = "failed", f"gpu: does not compile: {type(error).__name__}", str(error)
-        return None
-
-
-def differs(outcome: Outcome, kernel, run: Callable, runs: int, told: Callable[[list], str]) -> bool:
-    """Run the kernel some times; told: what is wrong with the results.  Whether the process can do no more on its GPU."""
-    try:
-        for number in range(runs):
-            found = told(run(kernel, outcome.case))
-            if found:
-                outcome.status, outcome.kind, outcome.detail = "failed", "gpu difference", f"run {number}: {found}"
-                return False
-    except Exception as error:
-        outcome.status, outcome.kind, outcome.detail = "failed", f"gpu: {type(error).__name__}", str(error)
-        return True
-    return False
-
-
 # ---- compute-sanitizer ---------------------------------------------------------------------------------------------------------------------
 
 
-def sanitizer_command(tool: str, names: list[str], prepared: Path | None = None) -> list[str] | None:
+def sanitizer_command(tool: str, names: list[str], prepared: list[Path] | None = None) -> list[str] | None:
     found = shutil.which("compute-sanitizer") or next((p for p in ("/usr/local/cuda/bin/compute-sanitizer",) if Path(p).exists()), None)
-    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *(["--prepared", str(prepared.resolve())] if prepared else []), *names]
+    files = ["--prepared", os.pathsep.join(str(path.resolve()) for path in prepared)] if prepared else []
+    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *files, *names]
 
 
 def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT) -> list[tuple[str, str]]:
@@ -148,46 +110,44 @@ def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit
     return sanitized(names[:half], command, limit) + sanitized(names[half:], command, limit)
 
 
-def racecheck_understands(outcome: Outcome) -> bool:
-    """Not so where some only arrive, or one lane arrives for its warp: it reports hazards there that are none (docs/sanitizers.md)."""
-    return not outcome.coverage["some only arrive"] and not outcome.coverage["MBarrierArrive"]
-
-
-def sample(items: Iterable[tuple[str, int]], count: int) -> list[Outcome]:
-    """The first accepted programs of these."""
-    found: list[Outcome] = []
-    for item in items:
+def sample(families: tuple[str, ...], first: int, count: int) -> list[batches.Program]:
+    """The first accepted programs of these, without what a launch needs."""
+    found: list[batches.Program] = []
+    for family, seed in campaigns.drawn(families, first, 3 * count, None):
         if len(found) == count:
             break
-        outcome = judge(generate(*item), seeds=0, slow=False)
+        outcome = judge(generate(family, seed), seeds=0, slow=False)
         if outcome.status == "accepted":
-            found.append(outcome)
+            found.append(batches.Program(family, seed, 0, 0, b"", b"", batches.racecheck_understands(outcome)))
     return found
 
 
 def sanitize(o, first: int) -> dict[str, object]:
-    """How many programs each tool saw, and what it reported."""
+    """How many programs of each family each tool saw, and what it reported.  After `o.sanitize_seconds` nothing new is begun."""
     if sanitizer_command("memcheck", []) is None:
         return {"sanitizer": "not found"}
-    if o.prepared:
-        from fuzz import prepared
-
-        programs, batch = prepared.sample(o), PREPARED_BATCH
-    else:
-        programs, batch = sample(campaigns.drawn(o.families, first, 3 * o.sanitize, None), o.sanitize), BATCH
+    programs = prepared.sample(o.prepared, o.families, o.sanitize) if o.prepared else sample(o.families, first, o.sanitize)
+    size, until = PREPARED_BATCH if o.prepared else BATCH, time.time() + o.sanitize_seconds
     work = []
     for tool in o.tools:
-        names = [p.case.name for p in programs if tool != "racecheck" or racecheck_understands(p)]
-        work += [(tool, names[k:k + batch]) for k in range(0, len(names), batch)]
+        asked = [p for p in programs if tool != "racecheck" or p.racecheck]
+        work += [(at, tool, asked[at:at + size]) for at in range(0, len(asked), size)]
 
-    def run(tool: str, names: list[str]) -> tuple[str, int, list[tuple[str, str]]]:
-        reports = sanitized(names, lambda names: sanitizer_command(tool, names, o.prepared))
-        print(f"{tool}: {len(names)} programs, {reports or 'nothing reported'}", flush=True)
-        return tool, len(names), reports
+    def run(tool: str, some: list[batches.Program]) -> tuple[str, list[batches.Program], list[tuple[str, str]]]:
+        if time.time() > until:
+            return tool, [], []
+        reports = sanitized([p.name for p in some], lambda names: sanitizer_command(tool, names, o.prepared))
+        print(f"{tool}: {len(some)} programs, {reports or 'nothing reported'}", flush=True)
+        return tool, some, reports
 
-    with ThreadPoolExecutor(max(1, o.jobs // 2)) as pool:
-        results = list(pool.map(lambda w: run(*w), work))
-    return {"sanitizer": {tool: {"programs": sum(n for t, n, _ in results if t == tool), "reports": [r for t, _, found in results if t == tool for r in found]} for tool in o.tools}}
+    with ThreadPoolExecutor(o.jobs) as pool:
+        results = list(pool.map(lambda w: run(*w[1:]), sorted(work, key=lambda w: w[0])))
+    return {"sanitizer": {tool: told([(some, reports) for t, some, reports in results if t == tool]) for tool in o.tools}}
+
+
+def told(results: list[tuple[list[batches.Program], list[tuple[str, str]]]]) -> dict[str, object]:
+    families = Counter(p.family for some, _ in results for p in some)
+    return {"programs": families.total(), "families": dict(families), "reports": [r for _, reports in results for r in reports]}
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------------------------
@@ -195,19 +155,15 @@ def sanitize(o, first: int) -> dict[str, object]:
 
 def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     """The whole sitting: the sample under the sanitizer after the programs, since it is slow."""
-    fake = o.fake_gpu
-    if not fake:
-        os.environ["SNAP_CACHE_DIR"] = ""  # each program is compiled once: nothing is kept on disk
-        import torch  # noqa: F401  (once, before the processes are made: they share it)
-    run, runs = (faked, 1) if fake else (on_gpu, RUNS)
+    os.environ.update(SNAP_CACHE_DIR="", SNAP_LINEINFO="0")  # each program is compiled once: nothing is kept on disk
+    run, runs, load_case = (faked, 1, load) if o.fake_gpu else (launching.on_gpu, RUNS, None)
+    more: dict[str, object] = {"gpu": "the CPU machine" if o.fake_gpu else device_name(), "runs of each program": runs}
     if o.prepared:
-        from fuzz import prepared
-
-        tally = prepared.launched(o, run, runs, load if fake else None)
+        tally, more["prepared at"] = prepared.launched(o, run, runs, load_case)
     else:
-        tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(run, runs, compiles=not fake), limit=LIMIT)
-    more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": runs}
-    if not fake and o.sanitize:
+        items = batches.drawn(campaigns.drawn(o.families, first, o.count, o.seconds))
+        tally = campaigns.tallied(launching.outcomes(items, launching.launching(run, runs, load_case), o.jobs), campaigns.Tally())
+    if not o.fake_gpu and o.sanitize:
         more.update(sanitize(o, first))
         print(f"compute-sanitizer: {more['sanitizer']}", flush=True)
     return tally, more
@@ -215,17 +171,25 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
 
 def device_name() -> str:
     """Asked of a process of its own: this one forks, and must not hold a GPU."""
-    asked = "import torch; print(torch.cuda.get_device_name(), torch.version.cuda, torch.__version__)"
-    return subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout.strip() or "unknown"
+    found = subprocess.run([sys.executable, "-m", "fuzz.gpu", "--name"], capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
+    return found.stdout.strip() or "unknown"
+
+
+def name_here() -> str:
+    name, version = ctypes.create_string_buffer(100), ctypes.c_int()
+    driver().call("cuDeviceGetName", name, 100, here().device.number)
+    here().call("cuDriverGetVersion", ctypes.byref(version))
+    return f"{name.value.decode()}, driver for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
 
 
 def main(words: list[str]) -> None:
     """Run the programs named, once each: what compute-sanitizer watches."""
+    if words == ["--name"]:
+        print(name_here())
+        return
     kernel_of = load
     if words[0] == "--prepared":
-        from fuzz import prepared
-
-        kernel_of, words = prepared.kernels(Path(words[1]), words[2:]), words[2:]
+        kernel_of, words = prepared.kernels([Path(path) for path in words[1].split(os.pathsep)], words[2:]), words[2:]
     for name in words:
         family, seed = name.split(":")
         case = generate(family, int(seed))

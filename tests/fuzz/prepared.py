@@ -1,77 +1,58 @@
 """Programs prepared ahead: a machine without a GPU checks, runs and compiles them, and the machine with one only launches and compares.
 
-A file is a row of blocks, each compressed alone and appended when it is full, so what was written before a stop stays readable.  Of each accepted program a block has its name, a
-digest of its text, its machine code, what a launch reads of a compiled kernel, and a digest of the results; arguments are made again from the seed.
+A file is a row of blocks, each compressed alone and appended when it is full, so what was written before a stop stays readable.  A block has some batches: their machine code, and of
+each accepted program its name, digests of its text and of the results, and what a launch reads of a compiled kernel; arguments are made again from the seed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import os
 import pickle
+import signal
 import struct
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
-from typing import NamedTuple
-
-import numpy as np
 
 from fuzz import campaign as campaigns
-from fuzz import gpu
-from fuzz.case import Case, generate, load, made
-from fuzz.oracles import Outcome, difference, judge
-from fuzz.workers import Last, Lost, worked
-from snap.host import launch
-from snap.host.arguments.signature import Signature, shapes
-from snap.host.compile import nvrtc
-from snap.host.device import gpu as device
-from snap.record import replace
+from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in
+from fuzz.case import Case, generate, load
+from fuzz.launching import launching, outcomes
+from fuzz.oracles import Outcome
+from fuzz.workers import worked
 
-BLOCK = 500  # programs that are compressed together: machine code of one program is much like that of another
-CHUNK = 10  # programs in one message to a process that launches them
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 2, "pb": 2}]
+BLOCK = 1000  # programs that are compressed together: machine code of one program is much like that of another
+LIMIT = 600.0  # seconds for one batch, on a machine that may have much else to do
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 4, "pb": 4}]  # instructions are 16 bytes
 SIZE = struct.Struct("<I")
-FASTER = "--minimal"  # leaves out declarations that generated text does not use: the same machine code in nine tenths of the time
-
-
-class Program(NamedTuple):
-    """text: a checksum of what the generator gave.  launch: pickled; unpickled where it is launched, by one of many processes."""
-
-    family: str
-    seed: int
-    text: int
-    results: bytes
-    launch: bytes
-    cubin: bytes
 
 
 @dataclass
 class Block:
-    """last: the highest seed that was drawn so far.  tally: of all programs since the block before, those that are not in it included."""
+    """source: the compiler, of which the machine code is a function, as git names its folder.  last: the highest seed that was drawn so far.  tally: of all programs since the
+    block before, those that are not in it included.
+    """
 
     commit: str
+    source: str
     last: int
     tally: campaigns.Tally
-    programs: tuple[tuple, ...]  # by column: what is alike lies together
+    cubins: tuple[bytes, ...]
+    programs: tuple[tuple[tuple, ...], ...]  # of each batch, by column: what is alike lies together
 
+    @staticmethod
+    def of(batches: list[Batch], last: int, tally: campaigns.Tally) -> Block:
+        """What was made here."""
+        columns = tuple(tuple(zip(*batch.programs)) for batch in batches)
+        return Block(campaigns.commit(), campaigns.commit("HEAD:src"), last, tally, tuple(batch.cubin for batch in batches), columns)
 
-def text_of(case: Case) -> int:
-    return zlib.crc32(repr((case.source, case.arguments, case.blocks)).encode())
-
-
-def digest(args: list) -> bytes:
-    found = hashlib.blake2b(digest_size=8)
-    for a in args:
-        if isinstance(a, np.ndarray):
-            found.update(a.tobytes())
-    return found.digest()
+    def batches(self) -> Iterator[Batch]:
+        for cubin, columns in zip(self.cubins, self.programs):
+            yield Batch(cubin, tuple(map(Program._make, zip(*columns))))
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------
@@ -97,186 +78,131 @@ def appended(path: Path, block: Block) -> None:
 
 def prepare(o, first: int) -> campaigns.Tally:
     """Draw programs, and write what launches need of them to `o.prepare`, behind what it has."""
+    print(f"at {campaigns.commit()}, src/ {campaigns.commit('HEAD:src')}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is made so far is written
     os.environ.update(SNAP_CACHE_DIR="", SNAP_LINEINFO="0")  # each is compiled once, and lines take half of its machine code's file
     if o.prepare.exists():
         found = [(block.last, end) for block, end in blocks(o.prepare)]
         first, end = (found[-1][0] + 1, found[-1][1]) if found else (first, 0)
         os.truncate(o.prepare, end)
         print(f"{o.prepare} has {len(found)} blocks: on from {first}", flush=True)
-    results = worked(campaigns.drawn(o.families, first, o.count, o.seconds), _preparing, o.jobs, gpu.LIMIT)
+    make = begin()
+    results = worked(drawn(campaigns.drawn(o.families, first, o.count, o.seconds)), lambda: make, o.jobs, LIMIT, RENEWED)
     return campaigns.tallied(_written(o.prepare, results), campaigns.Tally())
-
-
-def _preparing() -> Callable:
-    nvrtc._OPTIONS += (FASTER,)
-
-    def work(item: tuple[str, int]) -> Outcome:
-        outcome = judge(generate(*item), seeds=0, slow=False)
-        cubin = gpu.machine_code(outcome) if outcome.status == "accepted" else None
-        program = cubin and Program(*item, text_of(outcome.case), digest(outcome.want), launch_of(outcome.kernel._the_one({})), cubin)
-        outcome = campaigns.light(outcome)
-        outcome.kernel = program
-        return outcome
-
-    return work
 
 
 def _written(path: Path, results: Iterable) -> Iterator[Outcome]:
     """The outcomes; their programs go to the file, also when this is stopped."""
-    commit, last, tally, programs = campaigns.commit(), 0, campaigns.Tally(), []
+    last, tally, made = 0, campaigns.Tally(), []
 
     def write() -> None:
-        rows = sorted(programs, key=lambda p: (p.family, len(p.cubin)))
+        made.sort(key=lambda batch: batch.programs[0].family)
         if tally.done:
-            appended(path, Block(commit, last, tally, tuple(zip(*rows))))
+            appended(path, Block.of(made, last, tally))
 
     try:
         for result in results:
-            for outcome in campaigns.as_outcomes(result):
-                program, outcome.kernel = outcome.kernel, None
+            done, batch = result if isinstance(result, tuple) else (campaigns.as_outcomes(result), None)
+            for outcome in done:
                 tally.add(outcome)
                 last = max(last, outcome.case.seed)
-                if program:
-                    programs.append(program)
-                if len(programs) == BLOCK:
-                    write()
-                    tally, programs = campaigns.Tally(), []
-                yield outcome
+            made += [batch] if batch else []
+            if sum(len(b.programs) for b in made) >= BLOCK:
+                write()
+                tally, made = campaigns.Tally(), []
+            yield from done
     finally:
         write()
-
-
-def launch_of(compiled) -> bytes:
-    """What a launch reads of a compiled kernel, but for the text of the module, in whose place the machine code will be."""
-    module = replace(compiled.module, text="", params=(), entry=(), exit=(), file=None, places=None)
-    signature = replace(Signature.of(compiled.typed), dims=(), most=None)
-    return pickle.dumps((signature, module, compiled.blocks), protocol=4)
 
 
 # ---- where there is one ----------------------------------------------------------------------------------------------------------------------
 
 
-class Prepared:
-    """Stands for a kernel, and for its `Compiled`, at a launch."""
-
-    lined, where = "", None
-
-    def __init__(self, program: Program):
-        signature, module, self.blocks = pickle.loads(program.launch)
-        signature = replace(signature, dims=shapes(signature.params), most=lambda: 1 << 30)
-        self.typed = SimpleNamespace(signature=signature, uses_unsafe=False)
-        self.module = replace(module, text=program.cubin)
-
-    def launch(self, *args: object, blocks: int, target: str) -> None:
-        launch.launch(self, args, blocks, target)
+def launched(o, run: Callable, runs: int, load_case: Callable | None) -> tuple[campaigns.Tally, dict[str, int]]:
+    """Launch the programs of `o.prepared`; and how many of them were prepared at which commit.  load_case: gives the kernel of a case, where it is not the prepared one."""
+    tally, commits = campaigns.Tally(), Counter()
+    until = float("inf") if o.seconds is None else time.time() + o.seconds
+    batches = _read(o.prepared, o.families, tally, commits, o.count, until)
+    return campaigns.tallied(outcomes(batches, launching(run, runs, load_case), o.jobs, until), tally), dict(commits)
 
 
-def stand_in(put: Callable = setattr) -> None:
-    """Let launches take prepared kernels: the signature was made on another machine, and the module's text is machine code already."""
-    signature, compile_cubin = Signature.of, device.compile_cubin
-    put(launch, "Signature", SimpleNamespace(of=lambda typed, most: getattr(typed, "signature", None) or signature(typed, most)))
-    put(device, "compile_cubin", lambda text, *rest, **more: text if isinstance(text, bytes) else compile_cubin(text, *rest, **more))
-
-
-def launched(o, run: Callable, runs: int, load: Callable | None) -> campaigns.Tally:
-    """Launch the programs of `o.prepared`.  load: gives the kernel of a case, where it is not the prepared one."""
-    tally = campaigns.Tally()
-    programs = islice(_read(o.prepared, o.families, tally, o.seconds), o.count)
-    chunks = iter(lambda: list(islice(programs, CHUNK)), [])
-    return campaigns.tallied(_outcomes(chunks, lambda: _launching(run, runs, load), o.jobs), tally)
-
-
-def _read(path: Path, families: tuple[str, ...], tally: campaigns.Tally, seconds: float | None) -> Iterator[Program]:
-    """The programs; what else was drawn with them is counted: refused ones, and what all of them hold."""
-    begun, here, others = time.time(), campaigns.commit(), set()
-    for block, _ in blocks(path):
-        if block.commit != here and block.commit not in others:
-            others.add(block.commit)
-            print(f"prepared at {block.commit}, and this is {here}", flush=True)
+def _read(paths: list[Path], families: tuple[str, ...], tally: campaigns.Tally, commits: Counter, count: int | None, until: float) -> Iterator[Batch]:
+    """The batches; what else was drawn with them is counted: refused ones, and what all of them hold."""
+    here, left = campaigns.commit("HEAD:src"), float("inf") if count is None else count
+    for block, _ in chain.from_iterable(map(blocks, paths)):
+        if block.commit not in commits:
+            print(f"prepared at {block.commit}, whose src/ is {'this one' if block.source == here else 'another one: --same says which programs are the same'}", flush=True)
         tally.seen.update(block.tally.seen)
         tally.refused.update(block.tally.refused)
         for family, counts in block.tally.status.items():
-            tally.status[family]["refused"] += counts["refused"]
-        for row in zip(*block.programs):
-            if seconds is not None and time.time() - begun > seconds:
+            if counts["refused"]:
+                tally.status[family]["refused"] += counts["refused"]
+        for batch in block.batches():
+            if left <= 0 or time.time() > until:
                 return
-            if row[0] in families:
-                yield Program(*row)
+            if batch.programs[0].family in families:
+                batch = batch._replace(programs=batch.programs[:min(len(batch.programs), left)])
+                commits[block.commit] += len(batch.programs)
+                left -= len(batch.programs)
+                yield batch
 
 
-def _outcomes(chunks: Iterable[list[Program]], start: Callable, jobs: int) -> Iterator[Outcome]:
-    """Of a chunk whose process was lost, each program runs once more, alone: so it is known which it was."""
-    again: list[list[Program]] = []
-    for result in worked(chunks, start, jobs, gpu.LIMIT):
-        if not isinstance(result, Lost):
-            done, rest = result
-            yield from done
-            again += [rest] if rest else []
-        elif len(result.item) == 1:
-            yield Outcome(generate(*result.item[0][:2]), "failed", result.why)
-        else:
-            again += [[program] for program in result.item]
-    if again:
-        yield from _outcomes(again, start, jobs)
-
-
-def _launching(run: Callable, runs: int, load: Callable | None) -> Callable:
-    """For `worked`: what became of some programs, and those that are left where this process's GPU is lost."""
-    stand_in()
-
-    def work(programs: list[Program]) -> tuple | Last:
-        done = []
-        for number, program in enumerate(programs, start=1):
-            outcome = Outcome(generate(program.family, program.seed), "accepted")
-            lost = _differs(outcome, program, run, runs, load)
-            done.append(campaigns.light(outcome))
-            if lost:
-                return Last((done, programs[number:]))
-        return done, []
-
-    return work
-
-
-def _differs(outcome: Outcome, program: Program, run: Callable, runs: int, load: Callable | None) -> bool:
-    case = outcome.case
-    if text_of(case) != program.text:
-        outcome.status, outcome.kind = "failed", "prepared from another text"
-        return False
-    kernel = load(case) if load else Prepared(program)
-    return gpu.differs(outcome, kernel, run, runs, lambda got: "" if digest(got) == program.results else against_reference(case, got))
-
-
-def sample(o) -> list[Outcome]:
-    """As many programs of each family alike as `--sanitize` says, checked here once more: what their synchronization is made of is not in the file."""
-    least, found, items = -(-o.sanitize // len(o.families)), Counter(), []
-    for program in _read(o.prepared, o.families, campaigns.Tally(), None):
-        if found[program.family] < least:
-            items.append((program.family, program.seed))
-            found[program.family] += 1
-        if len(items) == least * len(o.families):
+def sample(paths: list[Path], families: tuple[str, ...], count: int) -> list[Program]:
+    """`count` programs, as many of each family alike."""
+    least, found = -(-count // len(families)), {family: [] for family in families}
+    for block, _ in chain.from_iterable(map(blocks, paths)):
+        for batch in block.batches():
+            some = found.get(batch.programs[0].family, [])
+            some += batch.programs[:max(0, least - len(some))]
+        if all(len(some) == least for some in found.values()):
             break
-    return [outcome for outcome in worked(items, _checking, o.jobs, gpu.LIMIT) if isinstance(outcome, Outcome)]
+    return [program for some in found.values() for program in some]
 
 
-def _checking() -> Callable:
-    return lambda item: campaigns.light(judge(generate(*item), seeds=0, slow=False))
-
-
-def kernels(path: Path, names: list[str]) -> Callable[[Case], Prepared]:
-    """Give the kernels of these programs by their cases; the file is read once."""
+def kernels(paths: list[Path], names: list[str]) -> Callable[[Case], Prepared]:
+    """Give the kernels of these programs by their cases; the files are read once."""
     stand_in()
     asked, found = set(names), {}
-    for block, _ in blocks(path):
-        for row in zip(*block.programs):
-            name = f"{row[0]}:{row[1]}"
-            if name in asked:
-                found[name] = Program(*row)
+    for block, _ in chain.from_iterable(map(blocks, paths)):
+        for batch in block.batches():
+            code = MachineCode(batch.cubin)
+            found.update({p.name: Prepared(p, code) for p in batch.programs if p.name in asked})
         if len(found) == len(asked):
             break
-    return lambda case: Prepared(found[case.name])
+    return lambda case: found[case.name]
 
 
-def against_reference(case: Case, got: list) -> str:
-    """Which elements differ, by the reference's run on this machine."""
-    load(case)[case.blocks](*(want := made(case)))
-    return difference(got, want) or "as the reference gives it here, and another result than where the program was prepared"
+# ---- whether they are still this commit's ----------------------------------------------------------------------------------------------------
+
+
+def same(o) -> campaigns.Tally:
+    """Check the programs of `o.same` here, all, or `o.count` of each block: whose CUDA text is another one than where they were prepared is a failure.  The others go to
+    `o.keep`: what was made of the same text at another commit is what this one makes of it.
+    """
+    begin()
+    return campaigns.tallied(chain.from_iterable(_same_of(block, o) for block, _ in chain.from_iterable(map(blocks, o.same))), campaigns.Tally())
+
+
+def _same_of(block: Block, o) -> Iterator[Outcome]:
+    batches = [batch for batch in block.batches() if batch.programs[0].family in o.families]
+    programs = [p for batch in batches for p in batch.programs]
+    step = max(1, len(programs) // max(1, o.count)) if o.count else 1
+    fine: set[str] = set()
+    for result in worked((p[:4] for p in programs[::step]), lambda: _same, o.jobs, LIMIT):
+        for outcome in campaigns.as_outcomes(result):
+            fine |= {outcome.case.name} if outcome.status == "accepted" else set()
+            yield outcome
+    kept = [Batch(batch.cubin, some) for batch in batches if (some := tuple(p for p in batch.programs if p.name in fine))]
+    if o.keep and kept:
+        appended(o.keep, Block.of(kept, block.last, campaigns.Tally()))
+
+
+def _same(program: tuple[str, int, int, int]) -> Outcome:
+    family, seed, _, cuda = program
+    outcome = Outcome(generate(family, seed), "accepted")
+    try:
+        if cuda_of(load(outcome.case)._the_one({}).module) != cuda:
+            outcome.status, outcome.kind = "failed", "another CUDA text than where it was prepared"
+    except Exception as error:
+        outcome.status, outcome.kind, outcome.detail = "failed", f"not accepted any more: {type(error).__name__}", str(error)
+    return campaigns.light(outcome)

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from host.test_contexts import Cuda
 
-from fuzz import gpu, prepared
+from fuzz import batches, gpu, launching, prepared
 from fuzz.__main__ import main, options
-from fuzz.campaign import alone, as_outcomes, run
+from fuzz.campaign import Tally, alone, as_outcomes, commit, run, tallied
 from fuzz.case import HEADER, Case, generate, load, made
 from fuzz.oracles import Outcome, difference, hosted, judge
 from fuzz.shrink import shrunk
@@ -172,9 +172,10 @@ def test_chunks_are_worked_on_together(monkeypatch):
 
 def test_a_sitting(monkeypatch):
     monkeypatch.setenv("FUZZ_FAKE", "scalars:1=dies,scalars:2=differs,scalars:3=fails,scalars:4=hangs")
-    tally = run(("scalars",), 0, 8, None, 2, start=gpu.comparing(gpu.faked, 1, compiles=False), limit=5.0)
+    items = [[("scalars", seed) for seed in some] for some in (range(5), range(5, 8))]
+    tally = tallied(launching.outcomes(items, launching.launching(gpu.faked, 1, load), 2, limit=8.0), Tally())
     kinds = {o.case.seed: o.kind for o in tally.failures}
-    assert kinds == {1: "the process ended with 7", 2: "gpu difference", 3: "gpu: RuntimeError", 4: "no end after 5 s"}
+    assert kinds == {1: "the process ended with 7", 2: "gpu difference", 3: "gpu: RuntimeError", 4: "no end after 8 s"}
     assert tally.of("accepted") == 4
 
 
@@ -189,9 +190,18 @@ def test_the_sanitizer_s_reports_are_traced_to_their_program():
 
 def test_racecheck_is_not_asked_where_it_errs():
     quiet, roles = judge(case(RIGHT)), judge(generate("roles", 0), seeds=0)
-    assert gpu.racecheck_understands(quiet)
+    assert batches.racecheck_understands(quiet)
     roles.coverage["MBarrierArrive"] += 1
-    assert not gpu.racecheck_understands(roles)
+    assert not batches.racecheck_understands(roles)
+
+
+def test_programs_for_the_sanitizer_that_are_made_here():
+    assert [(p.family, p.seed) for p in gpu.sample(("scalars", "clusters"), 4, 3)] == [("scalars", 4), ("clusters", 4), ("scalars", 5)]
+
+
+def test_what_the_sanitizer_found_is_told_by_family():
+    some = gpu.sample(("scalars", "clusters"), 4, 3)
+    assert gpu.told([(some, []), (some[:1], [("scalars:4", "a hazard")])]) == {"programs": 4, "families": {"scalars": 3, "clusters": 1}, "reports": [("scalars:4", "a hazard")]}
 
 
 # ---- programs prepared ahead
@@ -203,26 +213,44 @@ def sitting(path, *more: str) -> int:
 
 def test_prepared_programs(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("fuzz.prepared.BLOCK", 3)
+    monkeypatch.setattr("fuzz.batches.drawn.__defaults__", (2,))
     for name in ("SNAP_CACHE_DIR", "SNAP_LINEINFO"):
         monkeypatch.setenv(name, "")
     path, out = tmp_path / "programs", tmp_path / "results.json"
     wanted = ["--prepare", str(path), "--families", "scalars", "--seed", "0", "--jobs", "1"]
-    assert main([*wanted, "--count", "4"]) == 0
+    assert main([*wanted, "--count", "5"]) == 0
     with open(path, "ab") as file:
         file.write(prepared.SIZE.pack(1000) + b"cut short")
-    assert main([*wanted, "--count", "2"]) == 0 and "2 blocks: on from 4" in capsys.readouterr().out
+    assert main([*wanted, "--count", "2"]) == 0 and "2 blocks: on from 5" in capsys.readouterr().out
     found = [block for block, _ in prepared.blocks(path)]
+    assert [[p.seed for batch in block.batches() for p in batch.programs] for block in found] == [[0, 1, 2, 3], [4], [5, 6]]
+    assert [block.last for block in found] == [3, 4, 6] and {block.source for block in found} == {commit("HEAD:src")}
     monkeypatch.setattr(prepared, "stand_in", lambda: None)
-    some = prepared.sample(SimpleNamespace(prepared=path, sanitize=4, families=("scalars",), jobs=1))
-    kernel_of = prepared.kernels(path, [outcome.case.name for outcome in some])
-    assert len(some) == 4 and all(len(kernel_of(outcome.case).module.text) > 1000 for outcome in some)
-    assert [len(block.programs[0]) for block in found] == [3, 1, 2] and [block.last for block in found] == [2, 3, 5]
+    some = prepared.sample([path], ("scalars",), 5)
+    kernel_of = prepared.kernels([path], [p.name for p in some])
+    assert len(some) == 5 and all(len(kernel_of(generate(p.family, p.seed)).module.text.cubin) > 1000 for p in some)
     monkeypatch.setenv("FUZZ_FAKE", "scalars:1=differs,scalars:2=dies,scalars:3=fails")
     assert sitting(path, "--out", str(out)) == 1
     kinds = {failure["program"]: failure["kind"] for failure in json.loads(out.read_text())["failures"]}
     assert kinds == {"scalars:1": "gpu difference", "scalars:2": "the process ended with 7", "scalars:3": "gpu: RuntimeError"}
-    assert "run 0: argument 0, " in out.read_text()
+    assert "run 0: argument 0, " in out.read_text() and json.loads(out.read_text())["prepared at"] == {commit(): 7}
     assert sitting(path, "--count", "1") == 0 and "1 programs: none failed" in capsys.readouterr().out
+
+
+def test_programs_that_are_other_ones_at_this_commit_are_told(tmp_path, capsys, monkeypatch):
+    for name in ("SNAP_CACHE_DIR", "SNAP_LINEINFO"):
+        monkeypatch.setenv(name, "")
+    path = str(tmp_path / "programs")
+    assert main(["--prepare", path, "--families", "scalars", "--seed", "0", "--jobs", "1", "--count", "3"]) == 0
+    same = ["--same", path, "--jobs", "1", "--most", "0"]
+    assert main(same) == 0 and main([*same, "--count", "1"]) == 0 and "\n1 programs: none failed" in capsys.readouterr().out
+    true = prepared.cuda_of
+    monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: true(module) if "scalars:1 " in module.text else 1)
+    assert main([*same, "--keep", str(tmp_path / "kept")]) == 1 and "another CUDA text than where it was prepared: 2" in capsys.readouterr().out
+    ((kept, _),) = prepared.blocks(tmp_path / "kept")
+    assert [p.name for batch in kept.batches() for p in batch.programs] == ["scalars:1"] and sitting(tmp_path / "kept") == 0
+    monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: 1)
+    assert main(same) == 1 and "another CUDA text than where it was prepared: 3" in capsys.readouterr().out
 
 
 class Recording(Cuda):
@@ -271,9 +299,9 @@ def test_a_prepared_launch_passes_what_the_kernel_s_own_passes(family, seed, mon
         return SimpleNamespace(__cuda_array_interface__={"shape": a.shape, "typestr": a.dtype.str, "data": (n << 24, False), "strides": None, "version": 3})
 
     want = launches(kernel)
-    kept = prepared.Program(family, seed, 0, b"", prepared.launch_of(compiled), kernel.cubin())
-    prepared.stand_in(monkeypatch.setattr)
-    assert outcome.status == "accepted" and len(want) > 1 and launches(prepared.Prepared(kept)) == want
+    kept = batches.Program(family, seed, 0, 0, b"", batches.launch_of(compiled, "k"), True)
+    batches.stand_in(monkeypatch.setattr)
+    assert outcome.status == "accepted" and len(want) > 1 and launches(batches.Prepared(kept, batches.MachineCode(kernel.cubin()))) == want
 
 
 def test_without_z3_the_order_is_not_asked(monkeypatch):
@@ -305,10 +333,3 @@ def test_the_command_refuses_what_names_no_program(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         options(["--only", name])
     assert stopped.value.code == 2 and "a program is FAMILY:SEED" in capsys.readouterr().err
-
-
-def test_the_command_wants_torch_for_the_gpu(capsys, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SystemExit) as stopped:
-        options(["--gpu"])
-    assert stopped.value.code == 2 and "--gpu needs torch" in capsys.readouterr().err

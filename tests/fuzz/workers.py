@@ -57,7 +57,7 @@ def _serve(pipe, start: Callable[[], Callable]) -> None:
         pass
 
 
-def worked(items: Iterable, start: Callable[[], Callable], jobs: int, limit: float) -> Iterator[object]:
+def worked(items: Iterable, start: Callable[[], Callable], jobs: int, limit: float, renewed: int = RENEWED) -> Iterator[object]:
     """The results in the order in which they come.  `start()` is run in each process and gives the function that does the work; limit: seconds for one item."""
     context = multiprocessing.get_context("fork")
     rest, workers = iter(items), []
@@ -69,7 +69,7 @@ def worked(items: Iterable, start: Callable[[], Callable], jobs: int, limit: flo
             ready = wait([w.pipe for w in workers], timeout=1.0)
             for w in list(workers):
                 if w.pipe in ready:
-                    yield _answer(w, workers)
+                    yield _answer(w, workers, renewed)
                 elif time.monotonic() - w.begun > limit:
                     w.end()
                     workers.remove(w)
@@ -97,7 +97,7 @@ def _staff(workers: list[_Worker], rest: Iterator, start: Callable, jobs: int, c
         workers[-1].give(item)
 
 
-def _answer(w: _Worker, workers: list[_Worker]) -> object:
+def _answer(w: _Worker, workers: list[_Worker], renewed: int) -> object:
     try:
         result = w.pipe.recv()
     except (EOFError, ConnectionError):
@@ -105,7 +105,7 @@ def _answer(w: _Worker, workers: list[_Worker]) -> object:
         workers.remove(w)
         return Lost(w.item, f"the process ended with {w.process.exitcode}")
     w.item, w.served = None, w.served + 1
-    if w.served >= RENEWED or isinstance(result, Last):
+    if w.served >= renewed or isinstance(result, Last):
         w.end()
         workers.remove(w)
     return result.result if isinstance(result, Last) else result

@@ -11,6 +11,7 @@ change stays as it was written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -98,17 +99,28 @@ def _kept(c: Checker, value: One, p: Privilege, effects: list[ir.Stmt], made: li
 
 
 def _copied(c: Checker, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt]) -> ir.ArrayValue:
-    """A local array, element by element."""
+    """A local array, or a window of one, element by element."""
     span, type = value.span, value.type
     var, each = c.temp("before", type, p, span), c.temp("each", I32, p, span)
-    flat = lambda of: ir.ArrayRef(of, type.elem, (type.size,))  # noqa: E731
-    at = (ir.Read(each, I32, span=span),)
-    move = ir.Assign(
-        ir.ElemTarget(flat(var), at, span=span), ir.Elem(flat(value.array.var), at, type.elem, span=span), span=span
-    )
+    at = ir.Read(each, I32, span=span)
+    target = ir.ElemTarget(ir.ArrayRef(var, type.elem, (type.size,)), (at,), span=span)
+    move = ir.Assign(target, _element(value.array, at, span), span=span)
     zero, size, one = (ir.Const(n, I32, span=span) for n in (0, type.size, 1))
     made += [ir.Declare(var, None, zero=True, span=span), ir.For(each, zero, size, one, (move,), -1, span=span)]
     return ir.ArrayValue(ir.ArrayRef(var, type.elem, type.shape), Array(type.elem, type.shape), span=span)
+
+
+def _element(array: ir.ArrayRef, number: ir.Expr, span: Span) -> ir.Elem:
+    """Find the element with this number, row by row."""
+    if not array.at:
+        flat = ir.ArrayRef(array.var, array.elem, (math.prod(array.shape),))
+        return ir.Elem(flat, (number,), array.elem, span=span)
+    index: list[ir.Expr] = []
+    for extent in reversed(array.shape[1:]):
+        n = ir.Const(extent, I32, span=span)
+        index.insert(0, ir.Binary("%", number, n, I32, span=span))
+        number = ir.Binary("/", number, n, I32, span=span)
+    return array.element((number, *index), span)
 
 
 def never_written(c: Checker, handle: ir.Handle) -> bool:

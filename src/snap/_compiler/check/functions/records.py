@@ -14,11 +14,13 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import record_of
 from snap._compiler.check.core.bindings import Memory, Variable
 from snap._compiler.check.core.dispatch import expression
+from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType, indices_of
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.functions.signatures import Header
 from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, taken
+from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import type_of
@@ -69,10 +71,11 @@ class _CallByField:
         if p is None:
             self.flat[name] = e
             return
-        c = self.c
+        c, standing = self.c, list[tuple[str, ir.Expr]]()
         if has_effect(c, e):
             self._earlier()
-        e = taken(c, e)
+            standing = self._standing()
+        mark, e = len(c.out), taken(c, e)
         type = record_of(c, p.shape, e.span)
         if p.rank:
             self._array(p, type, e)
@@ -80,6 +83,7 @@ class _CallByField:
             self._by_reference(p, type, e)
         else:
             self._by_value(p, type, e)
+        self._keep(mark, standing)
 
     def _at(self, p: RecordParameter, type: RecordType) -> Privilege:
         return self.specs[f"{p.name}.{type.leaves[0].path}"].privilege
@@ -92,16 +96,40 @@ class _CallByField:
                 continue
             if isinstance(spec.spec.type, Array):
                 continue
-            want = Want(
-                spec.privilege,
-                f"`{name}` of `{self.name}` is one value for `{spec.privilege}`",
-                spec.span,
-                code="SNAP015",
-            )
-            value = expression(self.c, e, want)
+            value = expression(self.c, e, self._want(name))
             if not isinstance(value, ir.Const):
                 kept = self.c.remembered("before", convert.settled(value), spec.privilege)
                 self.flat[name] = tree.Known(Variable(kept.var), "before", span=e.span)
+
+    def _want(self, name: str) -> Want:
+        spec = self.specs[name]
+        why = f"`{name}` of `{self.name}` is one value for `{spec.privilege}`"
+        return Want(spec.privilege, why, spec.span, code="SNAP015")
+
+    def _standing(self) -> list[tuple[str, ir.Expr]]:
+        """Read the variables that are given by value so far: the fields of a record, too, and whole arrays."""
+        found: list[tuple[str, ir.Expr]] = []
+        for name, e in self.flat.items():
+            spec = self.specs[name].spec
+            if spec.kind is not SpecKind.VALUE:
+                continue
+            if not isinstance(spec.type, Array):
+                found += [(name, expression(self.c, e, self._want(name)))] if isinstance(e, tree.Name) else []
+            elif isinstance(array := storage(self.c, e), LocalArray):
+                found.append((name, ir.ArrayValue(array.ref, Array(array.ref.elem, array.ref.shape), span=e.span)))
+        return found
+
+    def _keep(self, mark: int, standing: list[tuple[str, ir.Expr]]) -> None:
+        """Give what those held before the argument that was evaluated since then, where it changes them."""
+        c = self.c
+        values = kept(c, mark, *((value, self.specs[name].privilege) for name, value in standing))
+        for (name, before), value in zip(standing, values):
+            if value is not before:
+                assert isinstance(value, (ir.Read, ir.ArrayValue))
+                var = value.array.var if isinstance(value, ir.ArrayValue) else value.var
+                own = f"before {c.program.uid()}"
+                c.bind(own, Variable(var))
+                self.flat[name] = tree.Name(own, span=before.span)
 
     def _fields(self, p: RecordParameter, type: RecordType, at: RecordPlace) -> None:
         for leaf in type.leaves:

@@ -39,7 +39,8 @@ def each_as(statements: tree.Body, made: Callable[[tree.Stmt], tree.Body]) -> tr
 
 
 _STATEMENTS = frozenset(tree.STATEMENTS)
-_OWN_WAYS = frozenset((tree.Name, tree.Number, tree.Text, tree.Known, tree.Subscript, tree.Lambda, tree.Each))
+_BINDING = frozenset((tree.Declare, tree.For, tree.With))
+_OWN_WAYS = frozenset((tree.Subscript, tree.Lambda, tree.Each))
 
 
 class TreeRenaming:
@@ -77,10 +78,10 @@ class TreeRenaming:
                     changed[name] = inner
             elif value and any(map(is_not, several := tuple(map(self.part, value)), value)):
                 changed[name] = several
-        if isinstance(node, (tree.Declare, tree.For, tree.With)) and self.named:
+        if type(node) in _BINDING and self.named:
             if node.name and (name := self.bound(node.name)) != node.name:
                 changed["name"] = name
-            if not isinstance(node, tree.Declare) and node.names:
+            if type(node) is not tree.Declare and node.names:
                 changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
         return replace(node, **changed) if changed else node
 
@@ -91,16 +92,15 @@ class TreeRenaming:
         return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
 
     def expr(self, e: tree.Expr) -> Any:
-        if type(e) not in _OWN_WAYS:  # most
+        kind = type(e)
+        if kind is tree.Name:  # most are
+            found = self.named.get(e.id)  # type: ignore[union-attr]
+            if found is None or type(found) is tree.Name and found.id == e.id:  # type: ignore[union-attr]
+                return e
+            return replace(found, span=e.span) if isinstance(found, (tree.Name, tree.Known)) else found
+        if kind not in _OWN_WAYS:
             return self.parts(e)
         match e:
-            case tree.Name(name):
-                found = self.named.get(name)
-                if found is None or type(found) is tree.Name and found.id == name:
-                    return e
-                return replace(found, span=e.span) if isinstance(found, (tree.Name, tree.Known)) else found
-            case tree.Number() | tree.Text() | tree.Known():
-                return e
             case tree.Subscript(_, index) if any(map(self.several, index)):  # `x[at]`, where `at` is several indices
                 parts = [self.expr(item).items if self.several(item) else (self.expr(item),) for item in index]
                 return replace(e, value=self.expr(e.value), index=tuple(one for part in parts for one in part))

@@ -18,7 +18,7 @@ from snap._compiler.frontend.definition import Definition, InstructionText, Refu
 from snap._compiler.frontend.inlined import Inlined, inlined
 from snap._compiler.frontend.settled import settled
 from snap._compiler.frontend.source import as_function
-from snap._compiler.ir.depth import uncollected
+from snap._compiler.ir.depth import roomy, uncollected
 from snap._compiler.ir.types import Level, Privilege
 from snap.api import SnapFunction
 from snap.compiled import Compiled
@@ -81,11 +81,12 @@ class Pending:
 
 
 def _completed(pending: Pending) -> Pending | SnapFunction | Refused:
-    if pending.kernel is None or pending.requires is None:
+    python, kernel, requires = pending.python, pending.kernel, pending.requires
+    if kernel is None or requires is None:
         return pending
     try:
         with uncollected():
-            return SnapFunction(define(pending.python, pending.kernel, pending.requires), pending.python)
+            return roomy(lambda: SnapFunction(define(python, kernel, requires), python))
     except SnapError as error:
         return _refused(error, pending)
 

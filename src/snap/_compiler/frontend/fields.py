@@ -89,7 +89,7 @@ class _NamedFields(TreeRenaming):
                 if type(target) is tree.Attribute and field_of(self.names, target) is not None:
                     message = f"`{_spelled(target)}` is a constant and cannot be assigned"
                     raise SnapError(Diagnostic("SNAP018", message, target.span, help="take a variable: `own = ...`"))
-        return super().statement(s)
+        return (self.parts(s),)
 
     def expr(self, e: tree.Expr) -> Any:
         if type(e) is tree.Call:

@@ -33,7 +33,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.fields import field_of, fields_named, holds_constants
 from snap._compiler.frontend.inlined_values import ValueCalls
 from snap._compiler.frontend.names import assigned_names, used_names
-from snap._compiler.frontend.renaming import TreeRenaming, with_bodies
+from snap._compiler.frontend.renaming import TreeRenaming, each_as, with_bodies
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.source import written
 from snap.diag.span import Span
@@ -187,7 +187,7 @@ class _Writer:
         return Counter(given) + Counter(p.name for p in self.function.params)
 
     def body(self, statements: tree.Body) -> tree.Body:
-        return tuple(done for s in statements for done in self.statement(s))
+        return each_as(statements, self.statement)
 
     def no_piece(self, call: tree.Call) -> None:
         """Refuse a call of an inlined function inside an expression, which has not been written out."""

@@ -9,28 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from operator import is_not
+from operator import is_, is_not
 from typing import Any
 
 from snap._compiler.frontend import tree
-from snap.record import replace
+from snap.record import copied, replace
 
 
 def with_bodies(s: tree.Stmt, made: Callable[[tree.Body], tree.Body]) -> tree.Stmt:
     """A statement with what is made of the bodies right inside of it."""
     match s:
         case tree.If(_, then, other):
-            return replace(s, then=made(then), other=made(other))
+            first, second = made(then), made(other)
+            return s if first is then and second is other else replace(s, then=first, other=second)
         case tree.With() | tree.While() | tree.For() | tree.Block():
-            return replace(s, body=made(s.body))
+            inner = made(s.body)
+            return s if inner is s.body else replace(s, body=inner)
         case tree.Match(_, cases):
             return replace(s, cases=tuple(replace(case, body=made(case.body)) for case in cases))
         case _:
             return s
 
 
+def each_as(statements: tree.Body, made: Callable[[tree.Stmt], tree.Body]) -> tree.Body:
+    """Statements with what is made of each: the same ones, if each is made itself."""
+    found = [one for s in statements for one in made(s)]
+    same = len(found) == len(statements) and all(map(is_, found, statements))
+    return statements if same else tuple(found)
+
+
 _STATEMENTS = frozenset(tree.STATEMENTS)
-_OWN_WAYS = frozenset((tree.Name, tree.Number, tree.Text, tree.Known, tree.Subscript, tree.Lambda, tree.Each))
+_BINDING = frozenset((tree.Declare, tree.For, tree.With))
+_OWN_WAYS = frozenset((tree.Subscript, tree.Lambda, tree.Each))
 
 
 class TreeRenaming:
@@ -47,15 +57,16 @@ class TreeRenaming:
         self.named, self.fresh, self.put = named, fresh, put
 
     def body(self, statements: tree.Body) -> tree.Body:
-        return tuple(done for s in statements for done in self.statement(s))
+        return each_as(statements, self.statement)
 
     def statement(self, s: tree.Stmt) -> tree.Body:
         if isinstance(s, tree.Yield) and self.put is not None:
             return self.put(self.parts(s))
-        return (self.parts(s),)
+        made = self.parts(s)
+        return (copied(s) if made is s else made,)
 
     def parts(self, node: Any) -> Any:
-        """A node with all that is in it: the same one, if it is an expression in which nothing changes."""
+        """A node with all that is in it: the same one, if nothing in it changes."""
         changed: dict[str, object] = {}
         for name in tree.holding(node):
             value = getattr(node, name)
@@ -63,15 +74,15 @@ class TreeRenaming:
                 if value is not None and (made := self.expr(value)) is not value:
                     changed[name] = made
             elif value and type(value[0]) in _STATEMENTS:
-                changed[name] = self.body(value)
+                if (inner := self.body(value)) is not value:
+                    changed[name] = inner
             elif value and any(map(is_not, several := tuple(map(self.part, value)), value)):
                 changed[name] = several
-        if type(node) in _STATEMENTS:
-            if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
-                changed["name"] = self.bound(node.name)
-            if isinstance(node, (tree.For, tree.With)) and node.names:
+        if type(node) in _BINDING and self.named:
+            if node.name and (name := self.bound(node.name)) != node.name:
+                changed["name"] = name
+            if type(node) is not tree.Declare and node.names:
                 changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
-            return replace(node, **changed)
         return replace(node, **changed) if changed else node
 
     def part(self, value: Any) -> Any:
@@ -81,16 +92,15 @@ class TreeRenaming:
         return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
 
     def expr(self, e: tree.Expr) -> Any:
-        if type(e) not in _OWN_WAYS:  # most
+        kind = type(e)
+        if kind is tree.Name:  # most are
+            found = self.named.get(e.id)  # type: ignore[union-attr]
+            if found is None or type(found) is tree.Name and found.id == e.id:  # type: ignore[union-attr]
+                return e
+            return replace(found, span=e.span) if isinstance(found, (tree.Name, tree.Known)) else found
+        if kind not in _OWN_WAYS:
             return self.parts(e)
         match e:
-            case tree.Name(name):
-                found = self.named.get(name)
-                if found is None:
-                    return e
-                return replace(found, span=e.span) if isinstance(found, (tree.Name, tree.Known)) else found
-            case tree.Number() | tree.Text() | tree.Known():
-                return e
             case tree.Subscript(_, index) if any(map(self.several, index)):  # `x[at]`, where `at` is several indices
                 parts = [self.expr(item).items if self.several(item) else (self.expr(item),) for item in index]
                 return replace(e, value=self.expr(e.value), index=tuple(one for part in parts for one in part))

@@ -236,10 +236,10 @@ def _lambdas_on(tree: ast.Module, line: int) -> Iterator[ast.Lambda]:
 def _covers(node: ast.AST, line: int) -> bool:
     """Tell whether some of a node may be on the line.  Decorators come before the line of their function."""
     if not isinstance(node, (ast.stmt, ast.expr)):
-        return True
-    decorators = getattr(node, "decorator_list", ())
-    first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-    return first <= line <= (node.end_lineno or line)
+        return bool(node._fields)  # most others are operators, and hold nothing
+    if (node.end_lineno or line) < line:
+        return False
+    return node.lineno <= line or any(one.lineno <= line for one in getattr(node, "decorator_list", ()))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -36,13 +37,26 @@ def deep(frames: int = MOST_FRAMES) -> Iterator[None]:
 def roomy(run: Callable[[], T]) -> T:
     """Runs it where there is room for all its frames in one piece.  Python keeps frames in pieces of 16 KB: where those
     of a busy loop happen to stand at the end of one, every call asks the system for the next piece and gives it back,
-    which can take a third of a pass's time.  This function's own frame wants half of a large piece, and the other half
-    is left to those above it.
+    which can take a third of a pass's time.  What runs inside of another has that one's room.
     """
+    if getattr(_HAVE, "room", False):
+        return run()
+    _HAVE.room = True
+    try:
+        return _in_one_piece(run)
+    finally:
+        _HAVE.room = False
+
+
+_HAVE = threading.local()
+
+
+def _in_one_piece(run: Callable[[], T]) -> T:
+    """Runs it.  This function's own frame wants half of a large piece, and the other half is left to those above it."""
     return run()
 
 
-roomy.__code__ = roomy.__code__.replace(co_stacksize=1 << 16)
+_in_one_piece.__code__ = _in_one_piece.__code__.replace(co_stacksize=1 << 16)
 
 
 @contextmanager

@@ -43,7 +43,16 @@ class Memo:
         self.renamed: dict[tuple, dict[int, Any]] = {}  # by what was done: forms, and several, by their ids
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
         self.slots: dict[tuple[Form, ...], bool] = {}  # differences of indices, and what holds there: never zero?
+        self.earlier: dict[Footprint, list[LinearAtom]] = {}
         self.systems = Systems()
+
+    def old(self, f: Footprint) -> list[LinearAtom]:
+        """What a footprint depends on of earlier iterations."""
+        found = self.earlier.get(f)
+        if found is None:
+            named = forms.atoms([*(f.index or ()), *f.facts])
+            found = self.earlier[f] = [atom for atom in named if atom[0] == forms.OLD]
+        return found
 
     def shared(self, xs: Any) -> Any:
         if not xs:
@@ -331,8 +340,8 @@ class Overlap:
         least.
         """
         known = []
-        for atom in forms.atoms([*(a.index or ()), *a.facts]):
-            if atom[0] != forms.OLD or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
+        for atom in self.memo.old(a):
+            if not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
                 continue
             loop, step = self.values.steps.get(atom[2], (-1, 0))
             if loop == atom[1]:

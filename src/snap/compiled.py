@@ -142,7 +142,7 @@ class Compiled:
         from snap.host.replaying import replay
 
         threads = self.typed.place.known(Level.THREAD)
-        return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads, seconds)
+        return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads, launch.only, seconds)
 
     @property
     def where(self) -> Callable[..., object] | None:

@@ -103,8 +103,9 @@ class Launcher:
         seed: int | None = None,
         seconds: float | None = None,
         of_ptx: Options = NONE,
+        only: Sequence[int] | None = None,
     ) -> None:
-        """The whole way, every check included."""
+        """The whole way, every check included.  only: on the CPU machine, the blocks that run; None for all."""
         kernel = self.signature.kernel
         if target not in TARGETS:
             raise LaunchError(kernel, f"target= is one of {', '.join(map(repr, TARGETS))}, not {target!r}")
@@ -124,7 +125,7 @@ class Launcher:
         if place is None:
             if stream is not None:
                 raise LaunchError(kernel, "stream= is for launches on a GPU; this one runs on the CPU machine")
-            self._run_on_cpu(bound, number, seed, seconds)
+            self._run_on_cpu(bound, number, seed, seconds, only)
         else:
             if seconds is not None:
                 raise LaunchError(kernel, "seconds= bounds a run on the CPU machine; a launch on a GPU takes none")
@@ -227,7 +228,9 @@ class Launcher:
                 run_ptx(self.compiled, self.signature, bound.args, blocks, seed, **of_ptx)
             changed(*written(self.signature, bound.args))
 
-    def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
+    def _run_on_cpu(
+        self, bound: Bound, blocks: int, seed: int | None, seconds: float | None, only: Sequence[int] | None
+    ) -> None:
         if blocks == 0:
             return
         from snap import machine
@@ -240,9 +243,9 @@ class Launcher:
         with watching.watched(what, seconds, left="its arrays hold what was written so far") as watch:
             try:
                 if seed is None:
-                    machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks)
+                    machine.run_program(self.compiled.typed, lambda: self.compiled.synced, args, blocks, only)
                 else:
-                    machine.run_adversarial(self.compiled.synced, args, blocks, seed)
+                    machine.run_adversarial(self.compiled.synced, args, blocks, seed, only=only)
             except watching.OutOfTime:
                 raise machine.MachineError(
                     machine.FaultKind.TIME_LIMIT,

@@ -1,26 +1,29 @@
 """A launch that a proof has found, run on the CPU machine.
 
-Input:      a specialized kernel, the number of blocks, numbers by name: parameters, and `len(x)` of arrays; and what
-            arrays hold: a name, an index, a number
+Input:      a specialized kernel, the number of blocks, numbers by name: parameters, and `len(x)` of arrays; what
+            arrays hold: a name, an index, a number; and where not all blocks run, which ones
 Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and places; None
             for nothing, for a launch that is refused, and for one that would take too long
-Invariant:  it changes nothing outside
+Invariant:  it changes nothing outside; what is seen where only some blocks run, a launch may show before the others
+            have begun
 Non-goals:  what else is in memory: zeros
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from snap.diag.span import Span
 from snap.host.arguments.arrays import BadArray
 from snap.host.arguments.signature import Pointer, ValueArgument
+from snap.host.arguments.validate import check_grid
 from snap.host.errors import LaunchError
-from snap.host.launch import launcher, races
+from snap.host.launch import cpu_args, distinct, launcher
 
-MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
+# Of an array, of those that run, and of one run.  Of an array of zeros only what is touched takes memory.
+MOST_BYTES, MOST_THREADS, SECONDS = 1 << 36, 1 << 14, 3.0
+SCHEDULES = 2
 
 
 Seen = tuple[str, str, tuple[Span, ...]]
@@ -32,28 +35,46 @@ def replay(
     given: Mapping[str, int],
     data: Iterable[tuple[str, tuple[int, ...], int]],
     threads: int,
+    only: Sequence[int] = (),
     seconds: float | None = None,
 ) -> Seen | None:
-    """seconds: that are left for it; SECONDS are enough."""
+    """only: the blocks that run; () for all.  seconds: that are left for it; SECONDS are enough."""
     from snap.machine import MachineError
 
     calls, most = launcher(compiled), SECONDS if seconds is None else min(seconds / 2, SECONDS)
-    if blocks * threads > MOST_THREADS:
+    if (len(only) or blocks) * threads > MOST_THREADS:
         return None
     try:
-        args = _arguments(calls, given, data)
+        grid, held = _grid(calls, blocks, given), tuple(data)
+        args = _arguments(calls, given, held)
         if args is None:
             return None
-        grid = _grid(calls, blocks, given)
-        calls.start(tuple(_copied(args)), grid, "cpu", seconds=most)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = races(compiled, _copied(args), grid, 2, most, False)
+        calls.start(tuple(args), grid, "cpu", seconds=most, only=only or None)
+        found = _races(compiled, calls, lambda: _arguments(calls, given, held) or [], grid, most, only or None)
         return _told(found[0].error()) if found else None
     except MachineError as error:
         return _told(error)
-    except (LaunchError, BadArray, ArithmeticError, ValueError):
+    except (LaunchError, BadArray, ArithmeticError, ValueError, MemoryError):
         return None
+
+
+def _races(
+    compiled: Any, calls: Any, args: Callable[[], list[Any]], grid: Any, seconds: float, only: Sequence[int] | None
+) -> list[Any]:
+    """Look for races in a few schedules, each with arrays of its own."""
+    from snap import machine
+    from snap.machine import watching
+
+    found: list[Any] = []
+    number, extents = check_grid(calls.signature, grid)
+    with watching.watched("a replay", seconds, False):
+        try:
+            for seed in range(SCHEDULES):
+                bound = calls.bound(tuple(args()), number, extents=extents)
+                machine.run_adversarial(compiled.synced, cpu_args(bound), number, seed, found, only)
+        except watching.OutOfTime:
+            pass  # what was seen until then counts
+    return distinct(found)
 
 
 def _grid(calls: Any, blocks: int, given: Mapping[str, int]) -> Any:
@@ -66,10 +87,6 @@ def _told(error: Any) -> Seen:
     who = [f"{word} {n}" for word, n in (("block", error.block), ("thread", error.thread)) if n is not None]
     places = (error.span, *(label.span for label in error.diagnostic.secondary))
     return error.kind, error.met or f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", places
-
-
-def _copied(args: list[Any]) -> list[Any]:
-    return [arg.copy() if hasattr(arg, "copy") else arg for arg in args]
 
 
 def _arguments(

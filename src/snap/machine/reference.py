@@ -9,6 +9,7 @@ blocks run in batches, one at a time where one may wait for another's atomics.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -40,26 +41,32 @@ class BlockLanes(Lanes):
         return SharedStorage(self, size, name)
 
 
-def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say) -> None:
-    """Run a kernel in typed IR; arrays among `args` are written in place, and what it prints is said."""
+def run_reference(
+    function: ir.Function, args: list, blocks: int, say: Say = say, only: Sequence[int] | None = None
+) -> None:
+    """Run a kernel in typed IR; arrays among `args` are written in place, and what it prints is said.  only: the blocks
+    that run, whole clusters; None for all.
+    """
     program = program_for(function, stepwise=False)
     if blocks <= 0:
         return
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = MachineLaunch(blocks, program.threads, program.blocks_per_cluster)
     launch.say = say
-    batch = blocks if function.cooperative else 1 if program.waiting else _batch(program)
+    running = range(blocks) if only is None else only
+    batch = len(running) if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
     with np.errstate(all="ignore"):
         watch = watching.current()
-        for first in range(0, blocks, batch):
-            count = min(batch, blocks - first)
-            watching.at(partial("block {:,} of {:,}".format, first, blocks))
+        for first in range(0, len(running), batch):
+            part = running[first : first + batch]
+            watching.at(partial("block {:,} of {:,}".format, first, len(running)))
             if watch is not None:
                 watch.tick()
-            lanes = _take_lanes(program, launch, first, count)
+            lanes = _take_lanes(program, launch, part)
             program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
-            _keep_lanes(program, lanes)
+            if only is None:
+                _keep_lanes(program, lanes)
 
 
 def _batch(program: Program) -> int:
@@ -68,13 +75,13 @@ def _batch(program: Program) -> int:
     return max(1, min(BATCH // program.threads, BATCH_BYTES // max(per_block, 1)))
 
 
-def _take_lanes(program: Program, launch: MachineLaunch, first: int, count: int) -> BlockLanes:
+def _take_lanes(program: Program, launch: MachineLaunch, part: Sequence[int]) -> BlockLanes:
     """Lanes of a whole grid are kept for the next launch of as many blocks, with what was computed for them; whoever
     takes them has them alone.
     """
-    lanes = _recent.pop((id(program), count), None) if count == launch.blocks else None
+    lanes = _recent.pop((id(program), len(part)), None) if len(part) == launch.blocks else None
     if lanes is None:
-        return cast(BlockLanes, make_lanes(BlockLanes, launch, first, count))
+        return cast(BlockLanes, make_lanes(BlockLanes, launch, part))
     lanes.launch = launch
     return lanes
 
@@ -87,8 +94,8 @@ def _keep_lanes(program: Program, lanes: BlockLanes) -> None:
             _recent.popitem(last=False)
 
 
-def make_lanes(kind: type[Lanes], launch: MachineLaunch, first: int, count: int) -> Lanes:
-    block = np.arange(first, first + count, dtype=np.int32).reshape(-1, 1)
+def make_lanes(kind: type[Lanes], launch: MachineLaunch, part: Sequence[int]) -> Lanes:
+    block = np.array(part, np.int32).reshape(-1, 1)
     return kind(launch, block, np.arange(launch.threads, dtype=np.int32).reshape(1, -1))
 
 

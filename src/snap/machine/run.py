@@ -6,7 +6,7 @@ threads go on (reference.py, schedule/adversarial.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -19,18 +19,26 @@ from snap.machine.source.facts import orders
 from snap.machine.source.program import program_for
 
 
-def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
+def run_program(
+    typed: ir.Function,
+    synced: Callable[[], synced.Function],
+    args: list,
+    blocks: int,
+    only: Sequence[int] | None = None,
+) -> None:
     """Run a kernel: `typed`, all threads in lockstep. Where its threads wait for each other and lockstep makes no
     progress, run `synced`, each thread on its own, and blocks that need not be resident together one after the other.
     Lockstep cannot tell whether a release and an acquire order two units that meet in an element: where the kernel has
-    some, run `synced` with clocks, and report a fault only if something races.
+    some, run `synced` with clocks, and report a fault only if something races.  only: the blocks that run, whole
+    clusters; None for all.
     """
     waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
     before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)
     try:
-        return run_reference(typed, args, blocks, printed.say)
+        return run_reference(typed, args, blocks, printed.say, only)
     except MachineError as error:
-        again = error.kind is FaultKind.NO_PROGRESS and waits or error.kind is FaultKind.OVERLAP and spoken
+        stands = error.kind is FaultKind.NO_PROGRESS and waits and only is None
+        again = stands or error.kind is FaultKind.OVERLAP and spoken
         if not again:
             raise
         printed.forget()
@@ -41,7 +49,7 @@ def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args:
     if met.kind is FaultKind.NO_PROGRESS:
         return run_one_by_one(synced(), args, blocks)
     try:
-        run_adversarial(synced(), args, blocks, 0)
+        run_adversarial(synced(), args, blocks, 0, only=only)
     except MachineError as error:
         if error.kind in (FaultKind.RACE, FaultKind.OVERLAP):
             raise met from None

@@ -4,6 +4,10 @@ Input: conditions under which something goes wrong.  Output: a `Launch` in which
 Invariant: nothing is called refuted for which the machine did not report a fault of that kind at that place, in that
 array: of two accesses in one line, and of one that several calls make, each with an array of its own, it is that one.
 What the model says was read from an array of the kernel, lies there; all else is zeros.  Non-goals: what floats decide.
+
+Small launches are tried first.  Where the kernel allows none, as with a fixed number of blocks or a matrix of a fixed
+size, the smallest that it allows is tried.  Of a launch of many blocks only those run of which the model speaks: what
+they do, they may do before any other block begins.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from snap._compiler.analysis.exact.conditions import at_least, equal
-from snap._compiler.analysis.exact.ladder import NoModel, TermModel
+from snap._compiler.analysis.exact.ladder import NO, NoModel, TermModel
 from snap._compiler.analysis.exact.logic import Cond
 from snap._compiler.analysis.exact.renaming import Renaming
 from snap._compiler.analysis.exact.terms import Poly, evaluated, number
@@ -27,7 +31,7 @@ MOST_RUNS = 16  # of a kernel
 
 @record
 class Size:
-    """The most that a parameter, the number of blocks, and an array's length may be."""
+    """The most that a parameter, the number of blocks, and an array's length may be in a launch to try."""
 
     most: int
     blocks: int
@@ -41,6 +45,7 @@ class Size:
 
 
 SIZES = (Size(2, 2, 64), Size(8, 2, 256), Size(64, 4, 4096), Size(1024, 8, 1 << 16))  # small launches first
+MOST_WHOLE = SIZES[-1].blocks  # a launch of more blocks runs those alone that matter
 
 Sides = tuple[Renaming, ...]  # how a question names what it compares: of two threads, two of them
 
@@ -84,7 +89,7 @@ def as_example(c: ProofContext, model: TermModel, sides: Sides = ()) -> str:
     who = [
         f"thread {_at(side.poly(c.walk.thread), model)} of block {_at(side.poly(c.walk.block), model)}" for side in each
     ]
-    return f"{' and '.join(who)}, with {launch_of(c, model, sides)}"
+    return f"{' and '.join(who)}, with {replace(launch_of(c, model, sides), only=())}"
 
 
 def seen(
@@ -107,6 +112,7 @@ def seen(
 
 
 def _models(c: ProofContext, conds: list[Cond]) -> Iterator[TermModel]:
+    small_ones = False
     for size in SIZES:
         small: list[Cond] = []
         for name, p in c.names.items():
@@ -115,7 +121,11 @@ def _models(c: ProofContext, conds: list[Cond]) -> Iterator[TermModel]:
         known = [*conds, *small]
         found = c.ladder.solve(known)
         if not isinstance(found, NoModel):
+            small_ones = True
             yield _smallest(c, known, found)
+    found = NO if small_ones or not SIZES else c.ladder.solve(conds)
+    if not isinstance(found, NoModel):
+        yield _smallest(c, conds, found)
 
 
 def _smallest(c: ProofContext, known: list[Cond], found: TermModel) -> TermModel:
@@ -145,7 +155,22 @@ def _at(p: Poly, model: TermModel) -> int:
 def launch_of(c: ProofContext, model: TermModel, sides: Sides = ()) -> Launch:
     shaped = {f"len({name})" for name, root in c.found.roots.items() if root.shape is not None}
     given = [(name, _at(p, model)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
-    return Launch(_at(c.walk.blocks, model), tuple(given), data=tuple(_data(c, model, sides)))
+    blocks = _at(c.walk.blocks, model)
+    some = blocks > MOST_WHOLE and not c.task.typed.cooperative
+    only = _blocks(c, model, sides) if some else ()
+    return Launch(blocks, tuple(given), data=tuple(_data(c, model, sides)), only=only)
+
+
+def _blocks(c: ProofContext, model: TermModel, sides: Sides) -> tuple[int, ...]:
+    """Return the blocks that the model is about; of clusters, all that are in one with these."""
+    found: set[int] = set()
+    for side in sides or (Renaming(c.terms),):
+        if c.walk.cluster is None:
+            found.add(_at(side.poly(c.walk.block), model))
+        else:
+            first = _at(side.poly(c.walk.cluster), model) * c.cluster
+            found |= {*range(first, first + c.cluster)}
+    return tuple(sorted(found))
 
 
 def _data(c: ProofContext, model: TermModel, sides: Sides) -> Iterator[HeldNumber]:

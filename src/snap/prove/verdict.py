@@ -71,18 +71,22 @@ HeldNumber = tuple[str, tuple[int, ...], int]  # of an array: its name, the inde
 @record
 class Launch:
     """A launch that shows a fault: the arguments by name (of an array its length), what is seen, and what its arrays
-    hold, where that is not zero.
+    hold, where that is not zero.  only: the blocks that run, where those few show it, as they may before the others
+    begin; () for all.
     """
 
     blocks: int
     args: tuple[tuple[str, object], ...]
     seen: str = ""
     data: tuple[HeldNumber, ...] = ()
+    only: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         given = [f"{name} = {value}" for name, value in self.args]
         held = [f"{name}[{', '.join(map(str, index))}] = {n}" for name, index, n in self.data]
-        return ", ".join([*given, *held, f"blocks = {self.blocks}"])
+        *more, last = map(str, self.only or ("",))
+        some = f" (of which {', '.join(more)} and {last} run)" if more else f" (of which {last} runs)" if last else ""
+        return ", ".join([*given, *held, f"blocks = {self.blocks}{some}"])
 
 
 @record

@@ -69,8 +69,9 @@ class Contact(IntEnum):
 
 class Owners:
     """For each `grain` bytes of an object the first and the last lane that touched them in each way, and where they
-    did.  Units are neighboring lanes: if all lanes that read an element are of one unit, the first and the last are.
-    An object is seen as elements of several sizes: the grain is the smallest one so far.
+    did; both counted from one, zero for nobody, so that of a large object only what is touched takes memory.  Units are
+    neighboring lanes: if all lanes that read an element are of one unit, the first and the last are.  An object is seen
+    as elements of several sizes: the grain is the smallest one so far.
     """
 
     def __init__(self, count: int, grain: int, dtype: type):
@@ -86,21 +87,21 @@ class Owners:
         more = count * (each // self.grain) - self.count
         if more > 0:
             pad = ((0, 0), (0, more))
-            self.tables = {how: np.pad(t, pad, constant_values=-1) for how, t in self.tables.items()}
+            self.tables = {how: np.pad(t, pad) for how, t in self.tables.items()}
             self.count += more
 
     def note(self, how: Contact, cells, lane, number: int) -> None:
         """Lanes touch elements, a site's number each.  Of several that write one, the last stays."""
         if how not in self.tables:
-            self.tables[how] = np.full((2 if how is Contact.WRITE else 4, self.count), -1, self.dtype)
-        table = self.tables[how]
+            self.tables[how] = np.zeros((2 if how is Contact.WRITE else 4, self.count), self.dtype)
+        table, lane, number = self.tables[how], lane + 1, number + 1
         if how is Contact.WRITE:
             table[0][cells], table[1][cells] = lane, number
             return
         for k, order in ((0, slice(None, None, -1)), (2, slice(None))):  # the last assignment stays
             at = table[k][cells], table[k + 1][cells]
             table[k][cells[order]], table[k + 1][cells[order]] = lane[order], number
-            before = (at[0] >= 0) & (at[0] < table[k][cells] if k == 0 else at[0] > table[k][cells])
+            before = (at[0] > 0) & (at[0] < table[k][cells] if k == 0 else at[0] > table[k][cells])
             table[k][cells[before]], table[k + 1][cells[before]] = at[0][before], at[1][before]
 
 
@@ -316,11 +317,11 @@ class Lanes:
         for grains in (cells * several + k for k in range(several)):
             for table in (owners.tables[other] for other in how.others if other in owners.tables):
                 for row in range(0, len(table), 2):
-                    self._refuse_others(table[row][grains], table[row + 1][grains], lane, *told)
+                    self._refuse_others(table[row][grains] - 1, table[row + 1][grains] - 1, lane, *told)
             owners.note(how, grains, lane, number)
             if how is Contact.WRITE:
                 table = owners.tables[how]
-                self._refuse_others(table[0][grains], table[1][grains], lane, *told)
+                self._refuse_others(table[0][grains] - 1, table[1][grains] - 1, lane, *told)
 
     def _refuse_others(
         self, owner, sites, lane, part, unit: Privilege, scope: Privilege, site: FaultSite, elements, dims

@@ -9,7 +9,7 @@ on is reported, nothing hangs. Non-goals: speed on large grids.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -42,20 +42,30 @@ STOPPED = (FaultKind.BARRIER_MISMATCH, FaultKind.NO_PROGRESS, FaultKind.WRONG_PH
 _STEPS = 20_000_000  # that all warps together certainly do not need: a step is what a warp runs before it stops
 
 
-def run_adversarial(function: synced.Function, args: list, blocks: int, seed: int, races: list | None = None) -> None:
+def run_adversarial(
+    function: synced.Function,
+    args: list,
+    blocks: int,
+    seed: int,
+    races: list | None = None,
+    only: Sequence[int] | None = None,
+) -> None:
     """Run a kernel in synchronized IR; races are appended to `races`, or the first one is raised where that is None.
-    Who looks for races, in many orders, is not told what the kernel prints in each of them.
+    Who looks for races, in many orders, is not told what the kernel prints in each of them.  only: the blocks that run,
+    whole clusters; None for all.
     """
     if blocks <= 0:
         return
     program = program_for(function, stepwise=True)
     before = Kept(function, args, bool(program.waiting))
     printed = Postponed(bool(program.waiting), say if races is None else silent)
-    error, found = _run(program, args, blocks, seed, printed.say, races)
+    running = range(blocks) if only is None else only
+    error, found = _run(program, args, blocks, running, seed, printed.say, races)
     if program.waiting and error is not None and error.kind is FaultKind.NO_PROGRESS:
         before.restore()
         printed.forget()
-        error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed, printed.say, races)
+        each = program_for(function, stepwise=True, apart=True)
+        error, found = _run(each, args, blocks, running, seed, printed.say, races)
     printed.show()
     if races is not None:
         races.extend(found)
@@ -85,16 +95,16 @@ def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
 
 
 def _run(
-    program: Program, args: list, blocks: int, seed: int, say: Say, races: list | None
+    program: Program, args: list, blocks: int, running: Sequence[int], seed: int, say: Say, races: list | None
 ) -> tuple[MachineError | None, list[Race]]:
-    """All blocks, in an order drawn from the seed: what went wrong, and the races.  Where the run is stopped from
-    outside, those that were seen until then are in `races`.
+    """The blocks that run, in an order drawn from the seed: what went wrong, and the races.  Where the run is stopped
+    from outside, those that were seen until then are in `races`.
     """
     launch = Schedule(program.kernel, blocks, program.threads, program.blocks_per_cluster, random.Random(seed))
     launch.say = say
     error = None
     with np.errstate(all="ignore"):
-        _start(launch, program, args, range(blocks))
+        _start(launch, program, args, running)
         try:
             launch.run()
             launch.settle()
@@ -112,7 +122,7 @@ def _run(
     return error or launch.uninitialized, list(launch.log.races.values())
 
 
-def _start(launch: Schedule, program: Program, args: list, blocks: range) -> None:
+def _start(launch: Schedule, program: Program, args: list, blocks: Sequence[int]) -> None:
     function = program.kernel
     values = [argument(p, value) for p, value in zip(function.params, args)]
     end = FaultSite(function.span, "the end of the kernel")
@@ -160,10 +170,7 @@ class Schedule(MachineLaunch):
         self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
         self.uninitialized: MachineError | None = None
         self.behind = -(-kernel.smem // SWIZZLE_PERIOD) * SWIZZLE_PERIOD  # arrays whose size the launch decides
-        self.arenas = [
-            SharedArena(max(self.behind + at_launch(kernel), WIDEST), self.blocks_per_cluster)
-            for _ in range(-(-blocks // self.blocks_per_cluster))
-        ]
+        self.arenas: dict[int, SharedArena] = {}  # by cluster
         self.published: dict[tuple, clocks.Released] = {}
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Gathering] = {}
@@ -198,6 +205,12 @@ class Schedule(MachineLaunch):
         self.tokens += 1
         return 1 << self.tokens
 
+    def arena(self, cluster: int) -> SharedArena:
+        if cluster not in self.arenas:
+            size = max(self.behind + at_launch(self.kernel), WIDEST)
+            self.arenas[cluster] = SharedArena(size, self.blocks_per_cluster)
+        return self.arenas[cluster]
+
     def cluster_of(self, block: int) -> list[int]:
         first = block // self.blocks_per_cluster * self.blocks_per_cluster
         return list(range(first, first + self.blocks_per_cluster))
@@ -215,7 +228,7 @@ class Schedule(MachineLaunch):
             self.slots[key] = Slot(self, barrier, block, number)
         return self.slots[key]
 
-    def lanes_of(self, blocks: range) -> list[WarpLanes]:
+    def lanes_of(self, blocks: Sequence[int]) -> list[WarpLanes]:
         return [WarpLanes(self, block, first) for block in blocks for first in range(0, self.threads, WARP)]
 
     def start(self, lanes: WarpLanes, steps: Generator) -> None:

@@ -120,7 +120,7 @@ class WarpLanes(Lanes, RegisterFile):
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
         if offset >= AT_LAUNCH:
             offset += self.launch.behind - AT_LAUNCH
-        return ArenaStorage(self, self.launch.arenas[self.segment.cluster], offset, size, name)
+        return ArenaStorage(self, self.launch.arena(self.segment.cluster), offset, size, name)
 
     @property
     def products(self) -> Products:

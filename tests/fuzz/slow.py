@@ -20,6 +20,7 @@ import numpy as np
 
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import Fixed, Named, Value, fitted, known_as_mathematics
+from fuzz.slow_fragments import held
 from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
 from fuzz.slow_statements import Statements
@@ -160,9 +161,9 @@ class Compiled(Statements):
                 self.scope.names[a.arg] = Named(slot, t.element)
                 shapes.append((slot, t.shape))
             elif isinstance(t, Registers):
-                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape))
+                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape), fragment=held(t))
             elif isinstance(t, Reference):
-                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape))
+                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape), fragment=held(t.registers))
             else:
                 self.scope.names[a.arg] = Value(slot, t, self.parameters[-1].privilege)
         self.shapes = [(slot, None if shape is None else [self.expression(n).run for n in shape]) for slot, shape in shapes]

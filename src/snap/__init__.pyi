@@ -1205,7 +1205,8 @@ class _intrinsic:
 
         8x8 matrices of 16-bit elements from shared memory. Executed by `thread[32]` together. `ldmatrix(frag,
         s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array of 2, 4
-        or 8 16-bit elements (1, 2 or 4 matrices).
+        or 8 16-bit elements (1, 2 or 4 matrices). `ldmatrix(frag, tile)`: all of the matrix that `frag`, an A
+        or B or two B, is declared to hold; `tile.T` where it lies transposed.
         """
     @staticmethod
     def setmaxnreg(n: Any) -> Any:
@@ -1221,7 +1222,7 @@ class _intrinsic:
         """intrinsic.stmatrix(row: shared @ thread[1], frag: T @ thread[1], trans=False)
 
         8x8 matrices of 16-bit elements to shared memory (sm_90). Executed by `thread[32]` together.
-        `stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`.
+        `stmatrix(s[row, col], frag)`, `stmatrix(tile, frag)`: the reverse of `ldmatrix`.
         """
     @staticmethod
     def any_block(condition: Any) -> Any:

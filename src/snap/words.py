@@ -356,9 +356,13 @@ OPERANDS = {
     "ldmatrix": (
         "frag, row, trans=False",
         "`ldmatrix(frag, s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array"
-        " of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).",
+        " of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices). `ldmatrix(frag, tile)`: all of the matrix that `frag`, an A or B"
+        " or two B, is declared to hold; `tile.T` where it lies transposed.",
     ),
-    "stmatrix": ("row, frag, trans=False", "`stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`."),
+    "stmatrix": (
+        "row, frag, trans=False",
+        "`stmatrix(s[row, col], frag)`, `stmatrix(tile, frag)`: the reverse of `ldmatrix`.",
+    ),
     "setmaxnreg": (
         "n",
         "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives some to those that"

@@ -99,6 +99,8 @@ These are words of their own. *Code* is the privilege of the code around them; *
 | `wgmma(acc, a, b, zero=False, type=..., columns=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
 | `store_acc(tile, acc, first=0)` | `thread[128]` | `tile` the code's or `thread[128]`, `acc` at `thread[1]` |
 | `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: the place of element j of an accumulator, at `thread[1]` |
+| `fragment.row(a, j)`, `fragment.column(a, j)` | any | none: the place of element j of a fragment, at `thread[1]` |
+| `p = fragment.to_A(acc)` | any | none: `p` and `acc` at `thread[1]` |
 
 `async_reduce` can `add` i32, u32, u64, f16, bf16, f32, f64; `min` and `max` of i32, u32, i64, u64, f16, bf16; `and`,
 `or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2, each or both); k is a

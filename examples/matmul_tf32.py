@@ -1,7 +1,8 @@
 """C = A * B on the tensor cores: 4 warps per block, a 64x64 tile of C per block, a 32x32 tile per warp, any M, N and K.
 
-Each warp holds its tile as 2x4 accumulators of the m16n8k8 instruction.  The fragments' layout is written once, in two small
-functions.  Tiles of A and B are padded so that the 32 lanes of a fragment's load fall on 32 banks.
+Each warp holds its tile as 2x4 accumulators of the m16n8k8 instruction.  What registers hold is in their types: A, B and
+accumulators (C), which know where their elements lie.  Tiles of A and B are padded so that the 32 lanes of a fragment's load
+fall on 32 banks.
 """
 
 from __future__ import annotations
@@ -17,26 +18,12 @@ T = 128
 PAD_A, PAD_B = 4, 8
 
 
-@device(warp)
-def load_a(s: ptr(const(float), (BM, BK + PAD_A)), row: int, k: int, frag: ref(float[4])):
-    """Load the 16x8 fragment of A that starts at s[row, k]."""
-    g, t = ids(thread, shape=(..., 4))
-    frag = [s[row + g + i % 2 * 8, k + t + i / 2 * 4] for i in range(4)]
-
-
-@device(warp)
-def load_b(s: ptr(const(float), (BK, BN + PAD_B)), k: int, col: int, frag: ref(float[2])):
-    """Load the 8x8 fragment of B that starts at s[k, col]."""
-    g, t = ids(thread, shape=(..., 4))
-    frag = [s[k + t + i * 4, col + g] for i in range(2)]
-
-
 @kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))
 def matmul_tf32(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., (N + BN - 1) / BN)) as (m, n):
         row0, col0 = m * BM, n * BN
         a_tile, b_tile = shared(float[BM, BK + PAD_A]), shared(float[BK, BN + PAD_B])
-        acc = registers(float[2, 4, 4])  # local arrays start at zero
+        acc = registers(fragment.C(float[16, 8])[2, 4])  # local arrays start at zero
         w = ids(warp)
         wm, wn = w / 2 * WM, w % 2 * WN
 
@@ -51,16 +38,18 @@ def matmul_tf32(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: p
 
             with each(warp):
                 for k in range(0, BK, 8):
-                    fa, fb = registers(float[4], float[2])
+                    fa, fb = registers(fragment.A(float[16, 8]), fragment.B(float[8, 8]))
                     for i in range(2):
-                        load_a(a_tile, wm + 16 * i, k, fa)
+                        for e in range(4):
+                            fa[e] = a_tile[wm + 16 * i + fragment.row(fa, e), k + fragment.column(fa, e)]
                         for j in range(4):
-                            load_b(b_tile, k, wn + 8 * j, fb)
+                            for e in range(2):
+                                fb[e] = b_tile[k + fragment.row(fb, e), wn + 8 * j + fragment.column(fb, e)]
                             intrinsic.mma(fa, fb, acc[i, j], out=acc[i, j])
 
-        with each(thread, c) as t:
+        with each(thread, c):
             for i, j, e in range(shape=(2, 4, 4)):
-                row, column = row0 + wm + t % 32 / 4 + 16 * i + e / 2 * 8, col0 + wn + t % 4 * 2 + 8 * j + e % 2
+                row, column = row0 + wm + 16 * i + fragment.row(acc, e), col0 + wn + 8 * j + fragment.column(acc, e)
                 if row < M and column < N:
                     c[row, column] = acc[i, j, e]
 

@@ -134,6 +134,7 @@ __all__ = [
     "atomic",
     "fast",
     "unsafe",
+    "fragment",
     "views",
 ]
 
@@ -1205,7 +1206,8 @@ class _intrinsic:
 
         8x8 matrices of 16-bit elements from shared memory. Executed by `thread[32]` together. `ldmatrix(frag,
         s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array of 2, 4
-        or 8 16-bit elements (1, 2 or 4 matrices).
+        or 8 16-bit elements (1, 2 or 4 matrices). `ldmatrix(frag, tile)`: all of the matrix that `frag`, an A
+        or B or two B, is declared to hold; `tile.T` where it lies transposed.
         """
     @staticmethod
     def setmaxnreg(n: Any) -> Any:
@@ -1221,7 +1223,7 @@ class _intrinsic:
         """intrinsic.stmatrix(row: shared @ thread[1], frag: T @ thread[1], trans=False)
 
         8x8 matrices of 16-bit elements to shared memory (sm_90). Executed by `thread[32]` together.
-        `stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`.
+        `stmatrix(s[row, col], frag)`, `stmatrix(tile, frag)`: the reverse of `ldmatrix`.
         """
     @staticmethod
     def any_block(condition: Any) -> Any:
@@ -1486,6 +1488,56 @@ class _unsafe:
 
 unsafe: _unsafe
 """CUDA text that the compiler does not analyze."""
+
+class _fragment:
+    """Types of local arrays that hold a thread's part of a matrix for the tensor cores, by the role of the
+    matrix; and where its elements lie.
+    """
+    @staticmethod
+    def A(matrix: Any) -> Any:
+        """fragment.A(matrix: type)
+
+        `a: fragment.A(bf16[16, 16]) @ thread[1]`: this thread's part of A, m x k, of `mma` (a warp), or with
+        64 rows of `wgmma` (a warpgroup). `fragment.A(bf16[16, 16])[2]` is two of them. Such an array is
+        refused in another role.
+        """
+    @staticmethod
+    def B(matrix: Any) -> Any:
+        """fragment.B(matrix: type)
+
+        `b: fragment.B(bf16[16, 8]) @ thread[1]`: this thread's part of B, k x n, of `mma`.
+        """
+    @staticmethod
+    def C(matrix: Any) -> Any:
+        """fragment.C(matrix: type)
+
+        `c: fragment.C(float[16, 8]) @ thread[1]`: this thread's part of an accumulator, m x n, of `mma`, or
+        with 64 rows of `wgmma`.
+        """
+    @staticmethod
+    def row(a: Any, j: Any) -> Any:
+        """fragment.row(a: fragment, j: int) -> int @ thread[1]
+
+        The row of the matrix in which element `j` of this thread's part lies.
+        """
+    @staticmethod
+    def column(a: Any, j: Any) -> Any:
+        """fragment.column(a: fragment, j: int) -> int @ thread[1]
+
+        The column of the matrix in which element `j` of this thread's part lies.
+        """
+    @staticmethod
+    def to_A(acc: Any) -> Any:
+        """fragment.to_A(acc: fragment) -> fragment
+
+        `p = fragment.to_A(acc)`: an accumulator of `float` becomes A, of `f16` or `bf16`, of the next
+        multiplication: each thread rounds the elements it has. All that an array is given.
+        """
+
+fragment: _fragment
+"""Types of local arrays that hold a thread's part of a matrix for the tensor cores, by the role of the matrix;
+and where its elements lie.
+"""
 
 class _views:
     """Views of an array, for `partition(x, p=u, view=...)`: they arrange its elements before each unit gets its

@@ -189,8 +189,8 @@ def _no_view(message: str) -> SnapError:
 
 
 class Namespace:
-    """Give a marker for any attribute of `intrinsic`, `atomic`, `fast`, `unsafe`, `views`; the checker knows which
-    exist, and `dir()` and completion show these.
+    """Give a marker for any attribute of `intrinsic`, `atomic`, `fast`, `unsafe`, `views`, `fragment`; the checker
+    knows which exist, and `dir()` and completion show these.
     """
 
     def __init__(self, word: str):
@@ -202,7 +202,8 @@ class Namespace:
             raise AttributeError(name)
         described = members(self.word).get(name)
         kind = ViewWord if self.word == "views" and described is not None else Marker
-        made = kind(f"{self.word}.{name}", described or ("(*args)", ""))
+        of_type = self.word == "fragment" and name in ("A", "B", "C")
+        made = kind(f"{self.word}.{name}", described or ("(*args)", ""), annotation=of_type)
         if described is not None:
             self.__dict__[name] = made
         return made

@@ -210,9 +210,40 @@ NAMESPACES = {
     "atomic": "Atomic operations on one element, by each thread for itself; the result is the old value.",
     "fast": "The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`.",
     "unsafe": "CUDA text that the compiler does not analyze.",
+    "fragment": (
+        "Types of local arrays that hold a thread's part of a matrix for the tensor cores, by the role of the matrix; and"
+        " where its elements lie."
+    ),
     "views": (
         "Views of an array, for `partition(x, p=u, view=...)`: they arrange its elements before each unit gets its"
         " part. `a >> b` applies `b` to what `a` shows. No element moves; an index is computed."
+    ),
+}
+
+FRAGMENTS = {
+    "A": (
+        "(matrix: type)",
+        "`a: fragment.A(bf16[16, 16]) @ thread[1]`: this thread's part of A, m x k, of `mma` (a warp), or with 64 rows of"
+        " `wgmma` (a warpgroup). `fragment.A(bf16[16, 16])[2]` is two of them. Such an array is refused in another role.",
+    ),
+    "B": ("(matrix: type)", "`b: fragment.B(bf16[16, 8]) @ thread[1]`: this thread's part of B, k x n, of `mma`."),
+    "C": (
+        "(matrix: type)",
+        "`c: fragment.C(float[16, 8]) @ thread[1]`: this thread's part of an accumulator, m x n, of `mma`, or with 64 rows"
+        " of `wgmma`.",
+    ),
+    "row": (
+        "(a: fragment, j: int) -> int @ thread[1]",
+        "The row of the matrix in which element `j` of this thread's part lies.",
+    ),
+    "column": (
+        "(a: fragment, j: int) -> int @ thread[1]",
+        "The column of the matrix in which element `j` of this thread's part lies.",
+    ),
+    "to_A": (
+        "(acc: fragment) -> fragment",
+        "`p = fragment.to_A(acc)`: an accumulator of `float` becomes A, of `f16` or `bf16`, of the next multiplication: each"
+        " thread rounds the elements it has. All that an array is given.",
     ),
 }
 
@@ -326,9 +357,13 @@ OPERANDS = {
     "ldmatrix": (
         "frag, row, trans=False",
         "`ldmatrix(frag, s[row, col])`: every lane names a row of 8 elements in shared memory; `frag` is a local array"
-        " of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices).",
+        " of 2, 4 or 8 16-bit elements (1, 2 or 4 matrices). `ldmatrix(frag, tile)`: all of the matrix that `frag`, an A or B"
+        " or two B, is declared to hold; `tile.T` where it lies transposed.",
     ),
-    "stmatrix": ("row, frag, trans=False", "`stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`."),
+    "stmatrix": (
+        "row, frag, trans=False",
+        "`stmatrix(s[row, col], frag)`, `stmatrix(tile, frag)`: the reverse of `ldmatrix`.",
+    ),
     "setmaxnreg": (
         "n",
         "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives some to those that"
@@ -489,7 +524,7 @@ def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
 
 @cache
 def members(namespace: str) -> dict[str, tuple[str, str]]:
-    """List the members of `intrinsic.`, `atomic.`, `fast.`, `unsafe.` or `views.`."""
+    """List the members of `intrinsic.`, `atomic.`, `fast.`, `unsafe.`, `views.` or `fragment.`."""
     match namespace:
         case "intrinsic":
             of_block = {word: collective(COLLECTIVES[op]) for word, op in ALIASES.items() if word.endswith("_block")}
@@ -500,5 +535,7 @@ def members(namespace: str) -> dict[str, tuple[str, str]]:
             return {name: mathematics(name, fast=True) for name, op in MATH.items() if op.fast}
         case "views":
             return VIEWS
+        case "fragment":
+            return FRAGMENTS
         case _:
             return UNSAFE

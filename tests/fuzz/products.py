@@ -30,6 +30,7 @@ class ProductWriter(Writer):
         self.rows = rng.random() < 0.3  # of one array: windows of its registers
         self.accs = ("acc[0]", "acc[1]") if self.rows else ("acc", "acd")
         self.registers = self.kind in ("bf16", "f16")
+        self.typed = rng.random() < 0.4  # what registers hold is in their types
 
     def multiply(self, a: str, b: str) -> None:
         """Products and what touches their registers, in a warpgroup."""
@@ -55,6 +56,9 @@ class ProductWriter(Writer):
                     self.say(f"wgmma({acc}, {tile}, {b}{zero}{extra})")
             elif what == 8:
                 self.say(f"v = v + {acc}[{self.below(self.n // 2)}]")
+            elif what == 9 and self.registers and self.typed and self.n == 16 and self.chance(2):
+                self.tags.add("converted")
+                self.say(f"fr = fragment.to_A({acc})")
             elif what == 9 and self.registers:
                 self.say(f"fr[{self.below(8)}] = {self.word}(min(max({acc}[{self.below(self.n // 2)}], -3.0), 3.0))")
             elif what == 10:
@@ -115,13 +119,16 @@ class ProductWriter(Writer):
         self.say("t: int @ thread[1] = id()")
         self.say("w: int @ warpgroup = id()")
         self.say("v: float @ thread[1] = 0.0")
+        if self.typed:
+            self.tags.add("fragments")
+        own = f"fragment.C(float[64, {self.n}])"
         if self.rows:
             self.tags.add("rows of registers")
-            self.say(f"acc: float[2, {self.n // 2}] @ thread[1]")
+            self.say(f"acc: {f'{own}[2]' if self.typed else f'float[2, {self.n // 2}]'} @ thread[1]")
         for acc in () if self.rows else self.accs:
-            self.say(f"{acc}: float[{self.n // 2}] @ thread[1]")
+            self.say(f"{acc}: {own if self.typed else f'float[{self.n // 2}]'} @ thread[1]")
         if self.registers:
-            self.say(f"fr: {self.word}[8] @ thread[1]")
+            self.say(f"fr: {f'fragment.A({self.word}[64, 16])' if self.typed else f'{self.word}[8]'} @ thread[1]")
             if self.chance(2):
                 with self.block("for q in range(8):"):
                     self.say(f"fr[q] = {self.word}(float((t + q) % 3))")
@@ -166,10 +173,14 @@ def tensor_cores(rng: random.Random):
     with w.block("with partition(s, p=thread[32], f=lambda i, j: (16 * p + i, j)) as part:"):
         with w.block("with group(thread[32]):"):
             w.say("l: int @ thread[1] = id()")
-            w.say(f"fa: {word}[{count}] @ thread[1]")
-            w.say(f"fb: {word}[{b_count}] @ thread[1]")
+            typed, of_a, k = w.chance(2), w.chance(2), 8 if word == "float" else 16
+            w.say(f"fa: {f'fragment.A({word}[16, {k}])' if typed else f'{word}[{count}]'} @ thread[1]")
+            w.say(f"fb: {f'fragment.B({word}[{k}, 8])' if typed else f'{word}[{b_count}]'} @ thread[1]")
             w.say(f"fs: {elem}[8] @ thread[1]")
-            w.say("acc: float[4] @ thread[1]")
+            w.say(f"acc: {'fragment.C(float[16, 8])' if typed else 'float[4]'} @ thread[1]")
+            if typed:
+                w.say(f"fw: {f'fragment.A({elem}[16, 16])' if of_a else f'fragment.B({elem}[16, 8])[2]'} @ thread[1]")
+                w.say("fc: fragment.C(float[16, 8])[2] @ thread[1]")
             with w.block(f"for q in range({b_count}):"):
                 w.say(f"fb[q] = {word}(float((v >> u32(q)) & 3))" if word != "float" else "fb[q] = float((v >> u32(q)) & 3)")
             with w.block(f"for q in range({count}):"):
@@ -178,9 +189,10 @@ def tensor_cores(rng: random.Random):
                 trans = w.pick(["", "", ", trans=True"])
                 w.say(w.pick(["intrinsic.mma(fa, fb, acc, out=acc)", f"intrinsic.ldmatrix(fs, part[l % 16, l / 16 * 8]{trans})", f"intrinsic.stmatrix(part[l % 16, l / 16 * 8], fs{trans})",
                               *([f"intrinsic.ldmatrix(fa, part[l % 16, l / 16 * 8]{trans})"] if word != "float" else []), f"fs[{w.below(8)}] = {elem}(float(l % 3))",
-                              "acc[0] = acc[0] + 1.0"]))
+                              "acc[0] = acc[0] + 1.0", *(_typed(w, of_a) if typed else [])]))
             with w.block("for q in range(4):"):
-                w.say("mine[q] = acc[q] + float(fs[q]) + float(part[l / 2, q])")
+                seen = f" + float(fw[{'q' if of_a else '1, q'}]) + float(100 * fragment.row(fw, q) + fragment.column(fw, q))" if typed else ""
+                w.say(f"mine[q] = acc[q] + float(fs[q]) + float(part[l / 2, q]){seen}")
     if w.chance(2):
         w.say(f"mine[0] = mine[0] + float(s[{w.below(16)}, t % 16])")
     head = f"""@kernel
@@ -190,7 +202,16 @@ def k(out: ptr(float) @ grid[1]):
         i: int @ thread[1] = id()
         with partition(out, p=thread[1], f=lambda k: i * 4 + k) as mine:
             with group(block[1]):"""
-    return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", (f"np.zeros({4 * w.threads}, np.float32)",), 1, {"mma"}
+    return HEADER + "\n\n" + "\n".join([head, *w.lines]) + "\n", (f"np.zeros({4 * w.threads}, np.float32)",), 1, {"mma", *w.tags}
+
+
+def _typed(w: Writer, of_a: bool) -> list[str]:
+    """Statements that only fragments have: matrices as a whole, and conversions."""
+    w.tags.add("fragments")
+    matrix = w.pick(["tile(part, (0, 0), (16, 16))", "tile(part, (0, 0), (16, 16)).T"])
+    moved = [f"intrinsic.ldmatrix(fw, {matrix})", f"intrinsic.stmatrix({matrix}, fw)"]
+    converted = ["fw = fragment.to_A(fc)", f"fc[1, {w.below(4)}] = float((fragment.row(fc, 1) + l) % 5)"]
+    return moved + (converted if of_a else [])
 
 
 def make(rng: random.Random):

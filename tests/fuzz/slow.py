@@ -20,6 +20,7 @@ import numpy as np
 
 from fuzz import slow_values as sv
 from fuzz.slow_expressions import Fixed, Named, Value, fitted, known_as_mathematics
+from fuzz.slow_fragments import held
 from fuzz.slow_inferred import constexprs, launched, told
 from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
@@ -150,9 +151,9 @@ class Compiled(Statements):
             if isinstance(t, Pointer):
                 shapes.append((a.arg, slot, t))
             elif isinstance(t, Registers):
-                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape), shape=t.shape)
+                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape), shape=t.shape, fragment=held(t))
             elif isinstance(t, Reference):
-                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape), shape=t.registers.shape)
+                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape), shape=t.registers.shape, fragment=held(t.registers))
             else:
                 self.scope.names[a.arg] = Value(slot, t, self.parameters[-1].privilege)
         self.shapes = []

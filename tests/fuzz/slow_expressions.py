@@ -84,6 +84,7 @@ class Named:
     held: Privilege | None = None  # of memory, whose it is, where that is known
     rank: int = 0  # of a local array
     shape: tuple | None = None  # as the text tells it
+    fragment: object = None  # what it holds: slow_fragments.Held
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,18 @@ class Given(ast.expr):
     def __init__(self, e: E, k: int):
         super().__init__()
         self.e, self.k = e, k
+
+
+def in_units(L: list, n: int | str | None) -> list[list[int]]:
+    """The positions of lanes in L, for each n threads of a block (None: each block; or "cluster", "grid") together."""
+    found: dict = {}
+    for position, lane in enumerate(L):
+        key = {None: lane.block, "cluster": lane.cluster, "grid": 0}.get(n) if not isinstance(n, int) else (lane.block, lane.thread // n)
+        found.setdefault(key, []).append(position)
+    units = list(found.values())
+    if isinstance(n, int) and any(len(unit) != n for unit in units):
+        raise Trap(f"a collective of {n} threads, executed by fewer")
+    return units
 
 
 def constant(v, t=None) -> E:
@@ -495,7 +508,7 @@ class Expressions:
     def _Call(self, node) -> E:
         name = name_of(node.func)
         space, _, word = name.rpartition(".")
-        if space in ("intrinsic", "atomic", "fast", "unsafe"):
+        if space in ("intrinsic", "atomic", "fast", "unsafe", "fragment"):
             if space == "fast" or space == "intrinsic" and known_as_mathematics(word):
                 return self._math(word, node)
             if space == "unsafe":

@@ -8,10 +8,11 @@ import itertools
 import numpy as np
 
 from fuzz import slow_values as sv
-from fuzz.slow_expressions import E, Expressions, constant, converted, settled
+from fuzz.slow_expressions import E, Expressions, constant, converted, in_units, settled
+from fuzz.slow_fragments import fragment, whole_matrix
 from fuzz.slow_memory import Handle, Rest
 from fuzz.slow_text import LEVELS
-from fuzz.slow_values import Trap, Unsupported
+from fuzz.slow_values import Unsupported
 
 THREAD, WARP, WARPGROUP, BLOCK = LEVELS["thread"][1], LEVELS["warp"][1], LEVELS["warpgroup"][1], LEVELS["block"][1]
 NOTHING = None
@@ -19,18 +20,6 @@ NOTHING = None
 
 def words_of(node: ast.Call) -> dict:
     return {k.arg: k.value for k in node.keywords}
-
-
-def in_units(L: list, n: int | str | None) -> list[list[int]]:
-    """The positions of lanes in L, for each n threads of a block (None: each block; or "cluster", "grid") together."""
-    found: dict = {}
-    for position, lane in enumerate(L):
-        key = {None: lane.block, "cluster": lane.cluster, "grid": 0}.get(n) if not isinstance(n, int) else (lane.block, lane.thread // n)
-        found.setdefault(key, []).append(position)
-    units = list(found.values())
-    if isinstance(n, int) and any(len(unit) != n for unit in units):
-        raise Trap(f"a collective of {n} threads, executed by fewer")
-    return units
 
 
 def warp_of(L: list) -> int:
@@ -312,10 +301,12 @@ def _stmatrix(c: Expressions, node: ast.Call, words: dict) -> E:
     return _matrices(c, node.args[1], node.args[0], words, store=True)
 
 
-def _matrices(c: Expressions, fragment: ast.expr, row: ast.expr, words: dict, store: bool) -> E:
+def _matrices(c: Expressions, own: ast.expr, row: ast.expr, words: dict, store: bool) -> E:
     """Lane 8 m + r names row r of matrix m; a lane holds two neighbors of row lane / 4 (transposed: of a column) of each matrix."""
+    if not isinstance(row, ast.Subscript) or isinstance(row.value, ast.Name) and not isinstance(row.slice, ast.Tuple):
+        return whole_matrix(c, own, row, store)
     with c.aimed(THREAD):
-        registers, (_, place) = c.memory(fragment), c.element(row)
+        registers, (_, place) = c.memory(own), c.element(row)
     trans = "trans" in words and bool(c.number(words["trans"]))
 
     def run(G, L):
@@ -642,6 +633,6 @@ def store_acc(c: Expressions, node: ast.Call) -> E:
 
 
 OPERATIONS = {
-    "intrinsic": intrinsic, "atomic": atomic,
+    "intrinsic": intrinsic, "atomic": atomic, "fragment": fragment,
     "words": {"async_copy": async_copy, "async_reduce": async_reduce, "wgmma": wgmma, "store_acc": store_acc},
 }

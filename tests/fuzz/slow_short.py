@@ -45,7 +45,9 @@ def _over_a_shape(call: ast.Call) -> list[ast.expr] | None:
 
 def _register(name: str, first: ast.expr) -> ast.stmt:
     """A thread's own: an array or a scalar of a type, or `auto`, the type of its first value."""
-    is_type = isinstance(first, ast.Subscript) and _word(first.value) in TYPES or isinstance(first, ast.Name) and first.id in TYPES
+    named = first.value if isinstance(first, ast.Subscript) else first
+    of_a_matrix = isinstance(named, ast.Call) and ast.unparse(named.func) in ("fragment.A", "fragment.B", "fragment.C")
+    is_type = of_a_matrix or isinstance(first, ast.Subscript) and _word(first.value) in TYPES or isinstance(first, ast.Name) and first.id in TYPES
     kind = first if is_type else ast.Name("auto", ast.Load())
     return ast.AnnAssign(ast.Name(name, ast.Store()), ast.BinOp(kind, ast.MatMult(), _at("thread", ast.Constant(1))), None if is_type else first, 1)
 

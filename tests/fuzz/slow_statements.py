@@ -10,6 +10,7 @@ import numpy as np
 from fuzz import slow_values as sv
 from fuzz import slow_views
 from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, Value, converted, settled
+from fuzz.slow_fragments import held, is_to_a, to_a
 from fuzz.slow_memory import Array, Own, Part, Pipeline
 from fuzz.slow_operations import THREAD
 from fuzz.slow_text import BUILTIN, Constexpr, Lambda, Privilege, Registers, Shared, Slots, Type, annotation, name_of
@@ -117,12 +118,16 @@ class Statements(Expressions):
                 return None
             case Registers():
                 slot = self.new_slot()
-                self.scope.names[name] = Named(slot, t.element, privilege=p, rank=len(t.shape), shape=t.shape)
+                self.scope.names[name] = Named(slot, t.element, privilege=p, rank=len(t.shape), shape=t.shape, fragment=held(t))
                 size = int(np.prod(t.shape)) * sv.size_of(t.element)
-                first = self._first_values(node.value, t)
+                converted_first = to_a(self, node.value, held(t)) if is_to_a(node.value) else None
+                first = self._first_values(None if converted_first else node.value, t)
 
                 def execute(G):
                     rows = [run(G, G.lanes) for run in first]  # before the array is there
+                    if converted_first is not None:
+                        each = converted_first(G, G.lanes, t.shape)
+                        rows = [[values[tuple(map(int, at))] for values in each] for at in np.ndindex(*t.shape)]
                     for k, lane in enumerate(G.lanes):
                         lane.v[slot] = Array(Memory.of(size, "local"), t.element, t.shape)
                         for at, row in zip(np.ndindex(*t.shape), rows if len(rows) != 1 else rows * int(np.prod(t.shape))):
@@ -242,6 +247,8 @@ class Statements(Expressions):
 
     def _assign_whole(self, target: ast.expr, found: Named, node: ast.expr) -> Callable:
         to = self.memory(target)
+        if is_to_a(node):
+            return self._assign_converted(to, to_a(self, node, found.fragment))
         with self.aimed(found.privilege):
             listed = self._elements(node, (), to.element) if isinstance(node, (ast.ListComp, ast.List)) else None
             other = self.memory(node) if listed is None and self._whole(node) else None
@@ -259,6 +266,15 @@ class Statements(Expressions):
             for h, own in zip(to.run(G, L), values):
                 for at in np.ndindex(*h.shape):
                     h.store(at, own[at] if None not in own else own[None])
+        return execute
+
+    @staticmethod
+    def _assign_converted(to, values: Callable) -> Callable:
+        def execute(G):
+            handles = to.run(G, G.lanes)
+            for h, own in zip(handles, values(G, G.lanes, handles[0].shape)):
+                for at, v in own.items():
+                    h.store(at, v)
         return execute
 
     def _combine_whole(self, target: ast.expr, found: Named, op: str, node: ast.expr) -> Callable:

@@ -262,6 +262,7 @@ def evaluate(node: ast.expr, lookup: Callable[[str], object]):
 class Registers:
     element: object
     shape: tuple
+    fragment: tuple | None = None  # role, rows and columns of the matrix of which this is a thread's part
 
 
 @dataclass(frozen=True)
@@ -313,7 +314,8 @@ def spelled(node: ast.expr, lookup: Callable[[str], object], constant: Callable[
             return value.t
         case ast.Subscript():
             dims = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            return Registers(spelled(node.value, lookup, constant), tuple(constant(d) for d in dims))
+            of, shape = spelled(node.value, lookup, constant), tuple(constant(d) for d in dims)
+            return replace(of, shape=(*shape, *of.shape)) if isinstance(of, Registers) else Registers(of, shape)
         case ast.Call():
             return _made(node, lookup, constant)
     raise Unsupported(f"the type `{ast.unparse(node)}`")
@@ -331,6 +333,9 @@ def _made(node: ast.Call, lookup, constant):
     match name_of(node.func):
         case "const":
             return inner
+        case "fragment.A" | "fragment.B" | "fragment.C" as word:
+            rows, columns = inner.shape
+            return Registers(inner.element, (rows * columns // (128 if rows == 64 else 32),), (word[-1], rows, columns))
         case "constexpr":
             return Constexpr(inner)
         case "ref":

@@ -358,8 +358,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             softmax(s, m, l, shrink, scale);
             #pragma unroll
-            for (int i = 0; i < 64; ++i) {
-                p[i] = __float2bfloat16(s[i]);
+            for (int each = 0; each < 64; ++each) {
+                p[each] = __float2bfloat16(s[each]);
             }
             for (int j = 1; j < L / 128; ++j) {
                 const int k_fill_1 = Ks_fill;
@@ -442,7 +442,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 #pragma unroll
                 for (int i = 0; i < 64; ++i) {
                     acc[i] *= shrink[i / 2 % 2];
-                    p[i] = __float2bfloat16(s[i]);
+                }
+                #pragma unroll
+                for (int each = 0; each < 64; ++each) {
+                    p[each] = __float2bfloat16(s[each]);
                 }
             }
             const int v_fill = Vs_fill;

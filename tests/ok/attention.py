@@ -35,7 +35,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
         q0, head = b * 128, b * 128 / L * L
         Qs: shared(bf16[2, 128, 64], swizzle=128)
         Ks, Vs = pipeline(shared(bf16[2, 128, 64], swizzle=128), 2), pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-        acc, s, p, l, shrink = registers(float[64], float[64], bf16[64], float[2], float[2])
+        acc, s, p, l, shrink = registers(fragment.C(float[64, 128]), fragment.C(float[64, 128]), fragment.A(bf16[64, 128]), float[2], float[2])
         m: float[2] @ thread[1] = -1e30
         compute, load = roles(256, 128, registers=(240, 24))
         with load(Qs):
@@ -47,7 +47,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
                 wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
         with compute():
             softmax(s, m, l, shrink, scale)
-            p = [bf16(s[i]) for i in range(64)]
+            p = fragment.to_A(s)
         for j in range(1, L / 128):
             with stage(Ks) as k:
                 with load(k):
@@ -63,7 +63,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
                 softmax(s, m, l, shrink, scale)
                 for i in range(64):
                     acc[i] *= shrink[i / 2 % 2]
-                    p[i] = bf16(s[i])
+                p = fragment.to_A(s)
         with stage(Vs) as v:
             with load(v):
                 async_copy(v, V, at=(head + L - 128, 0))

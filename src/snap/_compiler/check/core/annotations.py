@@ -13,6 +13,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
 from snap._compiler.check.core.constants import constant_int, size_of_dimension
 from snap._compiler.check.core.dispatch import expression
+from snap._compiler.check.core.fragments import Fragment, FragmentRole, choices, exists
 from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve, word_called
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
@@ -26,7 +27,20 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordShape, annotated_shape, is_tuple
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES
-from snap._compiler.ir.types import U8, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap._compiler.ir.types import (
+    THREAD1,
+    U8,
+    WARP1,
+    WARPGROUP1,
+    Array,
+    Element,
+    Level,
+    Privilege,
+    Scalar,
+    Space,
+    ValueType,
+    scalar_of,
+)
 from snap._compiler.ir.walk import walk
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
@@ -52,7 +66,7 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
             if word_called(c, e) == "ptr":
                 return None  # it may name other fields; where a parameter is such a record, it is read
             spec = type_spec(c, replace(e, span=span))
-            if spec.kind not in (SpecKind.VALUE, SpecKind.POINTER) or spec.record is not None:
+            if spec.kind not in (SpecKind.VALUE, SpecKind.POINTER) or spec.record is not None or spec.fragment:
                 raise c.type_error(
                     f"a field of `{shape.name}` is `{expression_text(e)}`, and records hold values, arrays and records",
                     span,
@@ -109,6 +123,9 @@ def type_spec(c: Checker, e: tree.Expr, help: str = "") -> Spec:
     match e:
         case tree.Name() | tree.Attribute() | tree.Known():
             return Spec(SpecKind.VALUE, _element(c, e))
+        case tree.Subscript(tree.Call() as value, index) if (spec := type_spec(c, value)).fragment is not None:
+            extents = tuple(size_of_dimension(c, d, help) for d in index)
+            return replace(spec, type=Array(spec.elem, (*extents, spec.fragment.each)))
         case tree.Subscript(value, index):
             elem = _element(c, value)
             return Spec(SpecKind.VALUE, Array(elem, tuple(size_of_dimension(c, d, help) for d in index)))
@@ -174,7 +191,9 @@ def _constructed(
                     span,
                     help="`ref(float[4])`; a scalar is given by value, and returned",
                 )
-            return Spec(SpecKind.REF, inner.type)
+            return Spec(SpecKind.REF, inner.type, fragment=inner.fragment)
+        case "fragment.A" | "fragment.B" | "fragment.C" if len(args) == 1 and not options:
+            return _fragment(c, FragmentRole(word[-1]), args[0])
         case "shared" if len(args) == 1:
             return _shared(c, args[0], options, span)
         case "ptr" if 1 <= len(args) <= 2 and not options:
@@ -188,6 +207,9 @@ _FORMS = {
     "const": "`const(float)`",
     "constexpr": "`constexpr(int)`",
     "ref": "`ref(float[4])`",
+    "fragment.A": "`fragment.A(bf16[16, 16])`: a matrix of 16 x 16",
+    "fragment.B": "`fragment.B(bf16[16, 8])`: a matrix of 16 x 8",
+    "fragment.C": "`fragment.C(float[16, 8])`: a matrix of 16 x 8",
     "shared": (
         "`shared(float[16, 8])`, `shared(bf16[64, 64], swizzle=128)`, `shared(float[256], across=block)`,"
         " `shared(float[n], upto=4096)`"
@@ -195,6 +217,36 @@ _FORMS = {
     "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`",
     "pipeline": "`pipeline(shared(float[128, 16]), 3)`, `pipeline(shared(bf16[128, 64], swizzle=128), 4, lag=1)`",
 }
+
+
+# T-Fragment: `mma` or `wgmma` has an operand r of m x n elements t => fragment.r(t[m, n]) is a type
+# It is a local array of the elements that one thread holds of the matrix.
+def _fragment(c: Checker, role: FragmentRole, e: tree.Expr) -> Spec:
+    inner = type_spec(c, e)
+    matrix = inner.type
+    if inner.kind is not SpecKind.VALUE or not isinstance(matrix, Array) or inner.fragment or inner.record:
+        raise c.type_error(
+            "a fragment is of a matrix", e.span, help=f"write its elements and extents: {_FORMS[f'fragment.{role}']}"
+        )
+    if len(matrix.shape) == 2 and isinstance(matrix.elem, Scalar):
+        made = Fragment(role, matrix.elem, *matrix.shape)
+        if exists(made):
+            return Spec(SpecKind.VALUE, Array(made.elem, (made.each,)), fragment=made)
+    raise c.type_error(
+        f"the tensor cores have no {role} of `{matrix}`",
+        e.span,
+        help=choices(role, scalar_of(matrix), WARP1, WARPGROUP1),
+    )
+
+
+def held_by_threads(c: Checker, spec: Spec, p: Privilege, name: str, span: Span) -> None:
+    """A fragment is what one thread holds: each has one of its own."""
+    if spec.fragment is not None and p != THREAD1:
+        raise c.type_error(
+            f"each thread holds its own part of a matrix, and `{name}` is one value for `{p}`",
+            span,
+            help="declare it `@ thread[1]`",
+        )
 
 
 def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
@@ -227,7 +279,7 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
             spread = ir.Spread(name)
         elif name not in ("upto", "every"):
             raise c.type_error(f"`shared` has no option `{name}`", value.span, help=_FORMS["shared"])
-    if inner.kind is not SpecKind.VALUE:
+    if inner.kind is not SpecKind.VALUE or inner.fragment is not None:
         raise c.type_error(
             "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span, help=_FORMS["shared"]
         )

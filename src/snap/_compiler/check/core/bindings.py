@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from snap._compiler.check.core.fragments import Fragment
 from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
@@ -22,12 +23,13 @@ from snap.surface import TypeName
 @dataclass(slots=True, eq=False)
 class Variable:
     """A scalar, vector or local array.  `read_only`: a loop variable or a `const` local, and what it is called in an
-    error.  meaning: of one that a short form declares, what it is, as text.
+    error.  meaning: of one that a short form declares, what it is, as text.  fragment: of a local array, what it holds.
     """
 
     var: ir.Var
     read_only: str = ""
     meaning: str = ""
+    fragment: Fragment | None = None
 
 
 @dataclass(slots=True, eq=False)

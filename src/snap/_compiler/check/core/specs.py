@@ -5,6 +5,7 @@ Input: what check/core/annotations.py reads.  Output: `Spec`.  Non-goals: privil
 
 from __future__ import annotations
 
+from snap._compiler.check.core.fragments import Fragment
 from snap._compiler.check.core.records import RecordType
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array, Element, Space, ValueType
@@ -36,6 +37,7 @@ class Spec:
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
     part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbors, or `every=n`, every n-th block
+    fragment: Fragment | None = None  # of a local array: what it holds, in each row of its last dimension
     record: RecordType | None = None  # of records: `type` is an array of units, so many a record in the last dimension
 
     @property

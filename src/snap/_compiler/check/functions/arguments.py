@@ -21,6 +21,7 @@ from snap._compiler.check.functions.signatures import Header, ParamSpec
 from snap._compiler.check.memory.accesses import agreed, foreign
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
+from snap._compiler.check.operations.fragments import agree
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.patterns import is_constexpr
@@ -190,6 +191,7 @@ def _by_reference(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.Ar
             secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
             help=f"declare it so: `{found.ref.var.name}: {p.spec.type} @ {p.privilege}`",
         )
+    agree(c, p.spec.fragment, f"`{p.name}` of `{name}`", found, item.span)
     return fixed_registers(c, found, f"`{name}`")
 
 
@@ -210,6 +212,7 @@ def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str, want: Want) 
             item.span,
             help=f"pass a local array of that type and shape: `a: {p.spec.type}`",
         )
+    agree(c, p.spec.fragment, f"`{p.name}` of `{name}`", found, item.span)
     if not found.ref.var.privilege.at_least(want.privilege):
         raise read_down(c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, want, item.span)
     return ir.ArrayValue(fixed_registers(c, found, f"`{name}`"), p.spec.type, span=item.span)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation, of_values, record_of
+from snap._compiler.check.core.annotations import annotation, held_by_threads, of_values, record_of
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
 from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.records import RecordName
@@ -219,11 +219,13 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
             )
         if definition.kernel:
             _kernel_parameter(c, p, spec, privilege)
+        held_by_threads(c, spec, privilege, p.name, p.span)
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
         if spec.kind is SpecKind.CONSTEXPR:
             c.bind(p.name, Constant(constexpr_value(c, p, scalar_of(spec.type), _constexpr(c, p, constexprs))))
         elif spec.kind in (SpecKind.VALUE, SpecKind.REF):
-            c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
+            var = c.var(p.name, spec.type, privilege, p.span)
+            c.bind(p.name, Variable(var, "const" if spec.const else "", fragment=spec.fragment))
 
     def attempt(p: tree.Parameter) -> None:
         try:

@@ -14,6 +14,7 @@ from snap._compiler.analysis.syntactic import remainder
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, Variable
 from snap._compiler.check.core.constants import size_of_dimension
+from snap._compiler.check.core.fragments import Fragment
 from snap._compiler.check.core.known import note_value, unknown_when_compiled
 from snap._compiler.check.core.names import as_type, resolve, word_called
 from snap._compiler.check.core.outside import describe_object
@@ -54,6 +55,12 @@ class LocalArray:
     @property
     def spelled(self) -> str:
         return f"`{self.ref.var.name}[...]`" if self.ref.at else f"`{self.ref.var.name}`"
+
+    @property
+    def fragment(self) -> Fragment | None:
+        """What each row of the last dimension holds; None of a plain array, and where a view shows other elements."""
+        held = self.variable.fragment
+        return held if held is not None and self.ref.elem == held.elem else None
 
 
 Storage = Memory | LocalArray

@@ -14,11 +14,13 @@ from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
+from snap._compiler.check.core.fragments import FragmentRole
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.scalars import condition, scalar
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.accesses import one_value
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
+from snap._compiler.check.operations.fragments import as_operand
 from snap._compiler.check.operations.intrinsics import allowed
 from snap._compiler.check.operations.tiles import aligned, core, dimensions, tile_of
 from snap._compiler.frontend import tree
@@ -257,6 +259,8 @@ def _of_the_warpgroup(c: Checker, handle: ir.Handle, span: Span) -> None:
 # size.
 def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     found = storage(c, e)
+    if isinstance(found, LocalArray):
+        as_operand(c, found, FragmentRole.C, WARPGROUP1, word)
     if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
         what, name = "", "acc"
         labels: tuple[Label, ...] = ()
@@ -286,6 +290,7 @@ def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
 
 
 def _registers(c: Checker, array: LocalArray, elem: Scalar, k: int, span: Span) -> ir.ArrayRef:
+    as_operand(c, array, FragmentRole.A, WARPGROUP1, "wgmma")
     size = math.prod(array.ref.shape)
     if array.ref.elem != elem or size * 2 != k or array.ref.var.privilege != THREAD1:
         raise c.type_error(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation
+from snap._compiler.check.core.annotations import annotation, held_by_threads
 from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, RecordName, Variable
 from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import expression
@@ -105,13 +105,14 @@ def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: 
         c.bind(s.name, Variable(var))
         raise Abort
     if isinstance(spec.type, Array):
+        held_by_threads(c, spec, p, s.name, s.annotation.span)
         if spec.type.bytes > THREAD_LOCAL:
             raise c.type_error(
                 f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {THREAD_LOCAL}",
                 s.span,
                 help="use global memory",
             )
-        declare_array(c, var, spec.type, s)
+        declare_array(c, var, spec.type, s, spec.fragment)
         return
     value = None
     try:
@@ -260,8 +261,9 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
 def _variables(c: Checker, name: str) -> list[Variable]:
     """The variable of that name; of a record, those of its values."""
     found = c.lookup(name)
-    held = isinstance(found, RecordName) and not found.type.has_pointers
-    paths = [leaf.path for leaf in found.type.leaves] if held else []
+    paths: list[str] = []
+    if isinstance(found, RecordName) and not found.type.has_pointers:
+        paths = [leaf.path for leaf in found.type.leaves]
     return [v for v in (found, *(c.lookup(f"{name}.{path}") for path in paths)) if isinstance(v, Variable)]
 
 

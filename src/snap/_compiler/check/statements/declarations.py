@@ -8,8 +8,9 @@ Non-goals: whether the memory can be declared here (check/statements/assignments
 from __future__ import annotations
 
 from snap._compiler.check.core.bindings import Poison, Variable
+from snap._compiler.check.core.fragments import FRAGMENTS
 from snap._compiler.check.core.lookups import declares_memory, is_word, names_for, new_names
-from snap._compiler.check.core.names import as_type, resolve
+from snap._compiler.check.core.names import as_type, resolve, word_called
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.statements.assignments import declare
 from snap._compiler.check.statements.several import assign_several
@@ -77,6 +78,8 @@ def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]
 
 def _is_type(c: Checker, e: tree.Expr) -> bool:
     named = e.value if isinstance(e, tree.Subscript) else e
+    if word_called(c, named) in FRAGMENTS:
+        return True
     if isinstance(named, tree.Name) and isinstance(c.lookup(named.id), Variable):
         return False
     return isinstance(named, (tree.Name, tree.Attribute)) and as_type(resolve(c, named)) is not None

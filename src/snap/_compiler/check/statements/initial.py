@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Variable
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.explain import read_down
+from snap._compiler.check.core.fragments import Fragment
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.state import Checker, Want
-from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.arithmetic import converted
+from snap._compiler.check.operations.fragments import agree
+from snap._compiler.check.statements.conversions import converts, made_a, operand
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, Array
@@ -25,21 +26,23 @@ from snap.diag.wording import counted
 
 
 # T-Alloc: G |- e : t @ p for each element => G |- x: t[n] @ p = e
-def declare_array(c: Checker, var: ir.Var, type: Array, s: tree.Declare) -> None:
+def declare_array(c: Checker, var: ir.Var, type: Array, s: tree.Declare, held: Fragment | None = None) -> None:
     want = Want(var.privilege, f"`{var.name}` is one value for `{var.privilege}`", s.name_span)
     try:
-        made = _first(c, var, type, s.value, want) if s.value else [ir.Declare(var, None, zero=True, span=s.span)]
+        made = _first(c, var, type, s.value, want, held) if s.value else [ir.Declare(var, None, zero=True, span=s.span)]
     finally:
-        c.bind(s.name, Variable(var))
+        c.bind(s.name, Variable(var, fragment=held))
     c.out.extend(made)
 
 
-def _first(c: Checker, var: ir.Var, type: Array, e: tree.Expr, want: Want) -> list[ir.Stmt]:
+def _first(c: Checker, var: ir.Var, type: Array, e: tree.Expr, want: Want, held: Fragment | None) -> list[ir.Stmt]:
     """The declaration with its first value."""
     if isinstance(e, tree.Sequence):
         return [declared_list(c, var, type, e, want)]
     whole = ir.ArrayRef(var, type.elem, type.shape)
-    value = element_value(c, whole, e, want)
+    if converts(c, e):
+        return [ir.Declare(var, None, zero=True, span=e.span), made_a(c, whole, held, e, want)]
+    value = element_value(c, whole, e, want, held)
     if isinstance(value, ir.Const) and convert.same(value, 0):
         return [ir.Declare(var, None, zero=True, span=e.span)]
     return [ir.Declare(var, None, zero=True, span=e.span), each_element(c, whole, value, e.span)]
@@ -86,22 +89,13 @@ def _elements(c: Checker, type: Array, items: list[tree.Expr], want: Want) -> li
 # ---- one value for all, and copies ----------------------------------------------------------------------------------
 
 
-def operand(c: Checker, e: tree.Expr, want: Want) -> LocalArray | None:
-    """The local array, or window of one, that an expression is."""
-    named = isinstance(e, (tree.Name, tree.Subscript, tree.Call)) or c.records and isinstance(e, tree.Attribute)
-    array = storage(c, e) if named else None
-    if not isinstance(array, LocalArray):
-        return None
-    source = array.ref.var
-    if not source.privilege.at_least(want.privilege):
-        raise read_down(c, f"`{source.name}`", source.privilege, source.span, want, e.span)
-    return array
-
-
-def element_value(c: Checker, to: ir.ArrayRef, e: tree.Expr, want: Want) -> ir.ArrayRef | ir.Expr:
+def element_value(
+    c: Checker, to: ir.ArrayRef, e: tree.Expr, want: Want, held: Fragment | None
+) -> ir.ArrayRef | ir.Expr:
     """Evaluate what the elements of an array are given: those of another one, or one value, evaluated once."""
     array = operand(c, e, want)
     if array is not None:
+        agree(c, held, f"`{to.var.name}`", array, e.span)
         own, given = Array(to.elem, to.shape), Array(array.ref.elem, array.ref.shape)
         if own != given:
             raise c.type_error(

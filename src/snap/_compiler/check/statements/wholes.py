@@ -18,8 +18,10 @@ from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, is_local, storage
 from snap._compiler.check.operations.assignable import assignable
+from snap._compiler.check.operations.fragments import agree
 from snap._compiler.check.statements.assignments import combined, wanted_by
-from snap._compiler.check.statements.initial import declared_list, each_element, element_value, once, operand
+from snap._compiler.check.statements.conversions import converts, made_a, operand
+from snap._compiler.check.statements.initial import declared_list, each_element, element_value, once
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.forms import FormPlace, privilege_node, word_node
 from snap._compiler.frontend.names import used_names
@@ -48,7 +50,10 @@ def assign_whole(c: Checker, s: tree.Assign, array: LocalArray) -> None:
         c.out.append(declared_list(c, values, type, s.value, want))
         value: ir.ArrayRef | ir.Expr = ir.ArrayRef(values, to.elem, to.shape)
     else:
-        value = element_value(c, to, s.value, want)
+        if converts(c, s.value):
+            c.out.append(made_a(c, to, array.fragment, s.value, want))
+            return
+        value = element_value(c, to, s.value, want, array.fragment)
     c.out.append(each_element(c, to, value, s.span))
 
 
@@ -62,6 +67,8 @@ def augment_whole(c: Checker, s: tree.Augment, array: LocalArray) -> None:
             s.value.span,
             help="both have one shape, element by element; or one value for all elements",
         )
+    if other is not None:
+        agree(c, array.fragment, array.spelled, other, s.value.span)
     value = other.ref if other is not None else once(c, _one_value(c, s.value, to.elem, want), want)
     name = f"an element of {array.spelled}"
     c.out.append(each_element(c, to, value, s.span, lambda held, given: combined(c, s, held, given, to.elem, name)))

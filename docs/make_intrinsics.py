@@ -35,8 +35,9 @@ This page is printed from `src/snap/_compiler/ir/operations.py` by `python docs/
 
 Written `intrinsic.name(...)`. *Group* is the group that executes the operation together (SNAP016 without it);
 *arguments* are evaluated for the named privilege; *result* is its type and privilege. `broadcast`,
-the `sync...` operations and the votes of blocks, clusters and grids are barriers of their group as well, and order its
-memory. Those of the grid need `cooperative=True` ([SNAP020](errors/SNAP020.md)).
+`sync`, `arrive` with `wait`, the other `sync...` operations and the votes of blocks, clusters and grids are barriers of their group as well, and order its
+memory. Those of the grid need `cooperative=True` ([SNAP020](errors/SNAP020.md)). [language.md](language.md#barriers-by-hand) has the rules of
+`sync`, `arrive` and `wait`.
 
 If *parts* says yes, an aligned part of a warp can execute the operation by itself: in code that holds `thread[2]`,
 `thread[4]`, `thread[8]` or `thread[16]` (`with group(thread[8]):`, `with each(thread[8]):`, a function that requires it),
@@ -163,7 +164,8 @@ def result_of(op: CollectiveOp) -> str:
 def collective_row(op: CollectiveOp) -> str:
     arguments = ", ".join(f"`{p}`" for p in op.args)
     parts = "yes" if op.parts else ""
-    return f"| `{op.name}` | `{op.requires}` | {parts} | {arguments} | {result_of(op)} | {op.doc} |\n"
+    group = "the code's own" if op.own else f"`{op.requires}`"
+    return f"| `{op.name}` | {group} | {parts} | {arguments} | {result_of(op)} | {op.doc} |\n"
 
 
 def math_row(op: MathOp) -> str:

@@ -15,7 +15,7 @@ ROWS, COLS = 64, 32
 class ClusterWriter(MemoryWriter):
     """At the cluster's level: `b` is the block's rank, `r` the thread's index in its block, memory is `s[rank, i]`."""
 
-    weights = dict(part_write=8, part_read=8, other_write=6, inside=5, register=5, stage_=4, copies_=3, loop_=5, branch_=2, fresh_=3)
+    weights = dict(part_write=8, part_read=8, other_write=6, inside=5, register=5, stage_=4, copies_=3, loop_=5, branch_=2, fresh_=3, halves_=3)
 
     def __init__(self, rng: random.Random, threads: int, blocks: int):
         super().__init__(rng, threads, 4)
@@ -76,7 +76,24 @@ class ClusterWriter(MemoryWriter):
     def register(self, here: Here) -> None:
         if here.unit.word == "cluster[1]" and self.chance(2):
             return self.say(self.decision(here, "cluster"))
-        self.say(self.pick(["v = v * 3 + u32(b)", "intrinsic.sync_cluster()", f"{here.unit.same} = ({here.unit.same} + 1) & 7", "v = v ^ u32(r)"]))
+        self.say(self.pick(["v = v * 3 + u32(b)", "intrinsic.sync_cluster()", "intrinsic.sync()", f"{here.unit.same} = ({here.unit.same} + 1) & 7", "v = v ^ u32(r)"]))
+
+    def halves_(self, here: Here) -> None:
+        """The cluster arrives and waits: between the two it has no other barrier."""
+        if here.unit.word != "cluster[1]":
+            return super().halves_(here)
+        self.tags.add("arrive and wait")
+        i = self.fresh("i")
+        alone = lambda: self.say(self.pick(["v = v * 3 + u32(b)", "v = v ^ u32(r)", "v = v + 7"]))  # noqa: E731
+        self.say("intrinsic.arrive()")
+        if self.chance(2):
+            with self.block(f"for {i} in range({self.pick(['2', 'n'])}):"):
+                alone()
+                self.say("intrinsic.wait()")
+                self.statements(here.deeper(loops=(*here.loops, i), breakable=False), 2)
+                self.say("intrinsic.arrive()")
+        alone()
+        self.say("intrinsic.wait()")
 
     def head(self, here: Here, i: str) -> str:
         return self.pick(["range(2)", "range(n)", "range(3)", f"range({here.unit.same} & 3)"])

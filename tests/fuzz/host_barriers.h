@@ -226,7 +226,13 @@ void mbarrier_init(unsigned int at, unsigned int count) {
     memcpy(place_of(at, 8, "an mbarrier"), &word, 8);
 }
 
-void mbarrier_arrive(unsigned int at) { complete_bytes(block_of(at), at % WINDOW, 0, 1); }
+// The phase that the arrival belongs to, by its parity.
+unsigned long long mbarrier_arrive(unsigned int at) {
+    unsigned long long word;
+    memcpy(&word, block_of(at).memory + at % WINDOW, 8);
+    complete_bytes(block_of(at), at % WINDOW, 0, 1);
+    return word >> 63;
+}
 
 void mbarrier_expect(unsigned int at, unsigned int bytes) { complete_bytes(block_of(at), at % WINDOW, -(long long)bytes, 0); }
 

@@ -232,7 +232,7 @@ void announces();  // a strong store or an atomic
 void cluster_arrive();
 void cluster_wait();
 void mbarrier_init(unsigned int at, unsigned int count);
-void mbarrier_arrive(unsigned int at);
+unsigned long long mbarrier_arrive(unsigned int at);
 void mbarrier_expect(unsigned int at, unsigned int bytes);
 bool mbarrier_try_wait(unsigned int at, unsigned int parity);
 void copy_async(unsigned int to, const void* from, int bytes, int read);

@@ -237,6 +237,11 @@ def _cluster(m: re.Match, o: Operands) -> str:
     return _call(f"cluster_{m.group(1)}")
 
 
+def _arrive(m: re.Match, o: Operands) -> str:
+    """Where a variable takes it, the phase that the arrival belongs to."""
+    return _call("mbarrier_arrive", o[1]) if o[0] == "_" else f"{o[0]} = {_call('mbarrier_arrive', o[1])}"
+
+
 def _arrive_expect(m: re.Match, o: Operands) -> str:
     return _call("mbarrier_expect", *o[1:]) + _call("mbarrier_arrive", o[1])
 
@@ -368,10 +373,10 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"mapa\.u64", lambda m, o: f"{o[0]} = {HOST}mapa((unsigned long long){o[1]}, {o[2]});"),
     (r"mapa\.shared::cluster\.u32", _assigned("mapa_shared")),
     (r"mbarrier\.init\.shared::cta\.b64", _simple("mbarrier_init")),
-    (r"mbarrier\.arrive(?:\.release\.cluster)?\.shared::(?:cta|cluster)\.b64", lambda m, o: _call("mbarrier_arrive", o[1])),
+    (r"mbarrier\.arrive(?:\.release\.cluster)?\.shared::(?:cta|cluster)\.b64", _arrive),
     (r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64", _arrive_expect),
     (r"mbarrier\.expect_tx\.relaxed\.cta\.shared::cta\.b64", _simple("mbarrier_expect")),
-    (r"mbarrier\.(?:try|test)_wait\.parity(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
+    (r"mbarrier\.(?:try|test)_wait(?:\.parity)?(?:\.acquire\.cluster)?\.shared::cta\.b64", _assigned("mbarrier_try_wait")),
     (r"createpolicy\.fractional\.L2::\w+\.b64", lambda m, o: f"{o[0]} = 0;"),
     (rf"ld(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_load),
     (rf"st(?:\.global)?{_WISHES}(?:\.v2)?\.[ub](8|16|32|64)", _plain_store),

@@ -15,7 +15,8 @@ SOURCE_ARRAY = f"(np.arange({SOURCE}, dtype=np.uint32) ** 2 % 1013).astype(np.ui
 class MemoryWriter(Writer):
     launch_sized = False  # whether shared arrays may take their size from the launch
     weights = dict(write=8, read=6, uniform_read=3, atomic=2, register=3, alone=3, lower=3, view_read=3, view_write=3, window=3, wrapped=2, hole_claim=3, hole_overlap=2, collective=5, rest=3,
-                   loop_=6, branch_=4, narrow_=6, claim_=4, scratch_=4, tree_=2, carry_=3, toggle_=4, roles_=4, turns_=1)
+                   loop_=6, branch_=4, narrow_=6, claim_=4, scratch_=4, tree_=2, carry_=3, toggle_=4, roles_=4, turns_=1,
+                   halves_=3)
 
     # ---- one scope
 
@@ -148,7 +149,28 @@ class MemoryWriter(Writer):
             options += ["intrinsic.syncwarp()"]
         if here.breakable and self.chance(2):
             return self.leave(here)
+        if self.meets(here):
+            options += ["intrinsic.sync()"]
         self.say(self.pick(options))
+
+    def meets(self, here: Here) -> bool:
+        """Whether the unit has a barrier of its own, in one part and in two."""
+        return here.unit.size > 1 and here.unit.word.startswith(("block", "thread"))
+
+    def halves_(self, here: Here) -> None:
+        """The unit arrives, and waits later; around a loop, it waits for the round before."""
+        if not self.meets(here) or here.arrived:
+            return self.register(here)
+        self.tags.add("arrive and wait")
+        self.say("intrinsic.arrive()")
+        if self.chance(2):
+            i = self.fresh("i")
+            with self.block(f"for {i} in {self.head(here, i)}:"):
+                self.say("intrinsic.wait()")
+                self.statements(here.deeper(loops=(*here.loops, i), breakable=False), 2)
+                self.say("intrinsic.arrive()")
+        self.statements(here.deeper(arrived=True, breakable=False), 2)
+        self.say("intrinsic.wait()")
 
     def decision(self, here: Here, level: str) -> str:
         """What a cluster or the grid decides together; its threads agree on it."""

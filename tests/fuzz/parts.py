@@ -53,7 +53,7 @@ class PartWriter(Writer):
                     with self.block(f"if {self.pick([f'intrinsic.any({self.condition()})', f'intrinsic.shfl(v, {self.below(n)}) % 2 == 0', f'intrinsic.all({self.condition()})'])}:"):
                         self.say(self.collective(n))
                         if self.chance(3):
-                            self.say("intrinsic.syncwarp()")
+                            self.say(self.pick(["intrinsic.syncwarp()", "intrinsic.sync()"]))
                 elif what == 2:  # as often as it wants
                     self.tags.add("rounds of parts")
                     rounds, j = self.fresh("rounds"), self.fresh("j")
@@ -65,6 +65,11 @@ class PartWriter(Writer):
                     smaller = n // self.pick([2, 4])
                     with self.block(f"with group(thread[{smaller}]):"):
                         self.say(self.collective(smaller))
+                elif what == 4 and self.chance(2):
+                    self.tags.add("arrive and wait")
+                    self.say("intrinsic.arrive()")
+                    self.say(self.collective(n))
+                    self.say("intrinsic.wait()")
                 else:
                     self.say(self.collective(n))
 

@@ -75,7 +75,7 @@ _VOTES = {
 for _level in ("cluster", "grid"):
     _VOTES |= {f"{_word}_{_level}": (_level, *_VOTES[_of][1:]) for _word, _of in (("any", "syncthreads_or"), ("all", "syncthreads_and"), ("count", "syncthreads_count"))}
 _LEVELS = {"broadcast": None, "broadcast_cluster": "cluster", "broadcast_grid": "grid"}
-_BARRIERS = {"syncwarp", "syncthreads", "sync_cluster", "sync_grid", "setmaxnreg"}
+_BARRIERS = {"sync", "arrive", "wait", "syncwarp", "syncthreads", "sync_cluster", "sync_grid", "setmaxnreg"}
 
 
 def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:

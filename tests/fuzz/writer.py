@@ -39,7 +39,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Here:
-    """Where a statement stands.  carried: variables that hold a permutation of the ranks; loops: ints, 0 or more and small."""
+    """Where a statement stands.  carried: variables that hold a permutation of the ranks; loops: ints, 0 or more and small.  arrived: whether the unit has arrived
+    at its barrier in two parts, and not waited."""
 
     unit: Unit
     memory: tuple[Memory, ...]
@@ -48,9 +49,10 @@ class Here:
     breakable: bool = False
     called: bool = False
     carried: tuple[str, ...] = ()
+    arrived: bool = False
 
     def deeper(self, **changes) -> Here:
-        return replace(self, depth=self.depth - 1, **changes)
+        return replace(self, depth=self.depth - 1, **{"arrived": self.arrived and "unit" not in changes, **changes})
 
 
 class Writer:

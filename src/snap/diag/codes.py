@@ -25,7 +25,7 @@ CODES: dict[str, str] = {
     "SNAP018": "type error",
     "SNAP019": "unknown or out-of-scope name",
     "SNAP020": "no way to synchronize what was asked",
-    "SNAP021": "pipeline stages used out of order",
+    "SNAP021": "pipeline stages, or `arrive` and `wait`, out of order",
     "SNAP022": "two threads touch one element, one of them writes, and nothing orders them",
     "SNAP023": "an index out of bounds, in a launch that the kernel allows",
     "SNAP024": "read before it is written, in a launch that the kernel allows",

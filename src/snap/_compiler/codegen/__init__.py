@@ -17,6 +17,7 @@ from snap._compiler.codegen.core import printer, tree
 from snap._compiler.codegen.core.functions import KernelLowering
 from snap._compiler.codegen.core.module import LaunchArray, Module, Places
 from snap._compiler.codegen.core.usage import TensorUse
+from snap._compiler.codegen.hopper import arrivals
 from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.codegen.threads.barriers import rounds_declaration
 from snap._compiler.codegen.threads.decisions import WORDS
@@ -160,7 +161,8 @@ def _lower(function: synced.Function, numbers: Numbers) -> CudaTree:
     carried = {(f, uid) for f, flying in module.in_flight.items() for uid in flying.carried}
     module.accumulators_read = _passed_on(carried, functions, ir.RefParam, ir.ValueParam)
     kernel, uses, grid_barrier = KernelLowering(module).kernel(function)
-    rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
+    rounds = [rounds_declaration(module.round_count)] if module.round_count else []
+    rounds += [arrivals.declaration(module.arrival_count)] if module.arrivals else []
     file = tree.Module(
         _header(function, kernel.name, module, module.buffer + module.static_bytes),
         tuple(sorted(module.includes)),

@@ -201,7 +201,7 @@ def _operation(s: ir.Collective | ir.Atomic) -> str:
     row = COLLECTIVES.get(s.op)
     if row is None:
         return f"no collective {s.op}"
-    return "" if s.requires.level is row.requires.level else f"{s.op} by {s.requires}"
+    return "" if row.own or s.requires.level is row.requires.level else f"{s.op} by {s.requires}"
 
 
 @_alone("accesses", "an access is to its handle's object, with an integer for each dimension", *EVERY)

@@ -92,6 +92,14 @@ class ResultOf(Enum):
     FIRST = auto()  # the first argument's
 
 
+class SyncHalf(Word):
+    """Name the part of a barrier that is at a place: it may be in two places."""
+
+    BOTH = "both"
+    ARRIVE = "arrive"
+    WAIT = "wait"
+
+
 @record
 class CollectiveOp:
     """One collective.
@@ -105,6 +113,9 @@ class CollectiveOp:
     reads     whether it reads the elements that it is given (`Collective.accesses`), as rows of 16 bytes, one a lane
     writes    whether it writes them
     barrier   whether its group waits for all of itself, and memory is ordered by that
+    half      of a barrier, the part that it is: behind both parts memory is ordered
+    own       whether the group whose code it stands in executes it, whatever that is (`requires` says how it reads in
+              code of a block)
     doc       one line for the published table
 
     What the operands of `Collective` are, where the table does not say it all:
@@ -126,6 +137,8 @@ class CollectiveOp:
     ldmatrix      accesses[0] is this lane's row (16 bytes of shared memory), targets the elements received, 2 of 16
                   bits a matrix; attrs 'count' 1, 2, 4 and 'trans'
     stmatrix      accesses[0] is this lane's row, args the elements stored, attrs as for ldmatrix
+    sync          attr 'number' in a synchronized program: the first of the named barriers of groups of this size
+    arrive, wait  attr 'barrier': which barrier, a number for each piece of code that one group executes
     """
 
     name: str
@@ -137,6 +150,8 @@ class CollectiveOp:
     writes: bool = False
     barrier: bool = False
     parts: bool = False
+    half: SyncHalf = SyncHalf.BOTH
+    own: bool = False
     doc: str = ""
 
     @property
@@ -147,7 +162,7 @@ class CollectiveOp:
         )
 
     def by(self, part: Privilege) -> CollectiveOp:
-        """The same, executed by a part of a warp."""
+        """The same, executed by another group: a part of a warp, or the code's own."""
         args = tuple(part if p == self.requires else p for p in self.args)
         returns = part if self.returns == self.requires else self.returns
         return replace(self, requires=part, args=args, returns=returns)
@@ -240,6 +255,23 @@ COLLECTIVES: dict[str, CollectiveOp] = {
                     doc=f"one thread's value for the whole {word}",
                 ),
             )
+        ),
+        CollectiveOp("sync", BLOCK1, barrier=True, own=True, doc="barrier of the group, by hand"),
+        CollectiveOp(
+            "arrive",
+            BLOCK1,
+            barrier=True,
+            half=SyncHalf.ARRIVE,
+            own=True,
+            doc="first part of a barrier in two parts; nobody waits here",
+        ),
+        CollectiveOp(
+            "wait",
+            BLOCK1,
+            barrier=True,
+            half=SyncHalf.WAIT,
+            own=True,
+            doc="second part; waits until all threads of the group have arrived",
         ),
         CollectiveOp("syncwarp", WARP1, barrier=True, parts=True, doc="barrier of a warp, for experts"),
         CollectiveOp("syncthreads", BLOCK1, barrier=True, doc="barrier of a block, for experts"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.types import Level
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
+from snap._compiler.ir.synced import meets
 from snap._compiler.ir.walk import statements
 from snap.diag.span import Span
 from snap.record import record
@@ -52,26 +52,33 @@ def brought(s: ir.Collective) -> list[synced.SyncPoint]:
     """The barriers that a collective consists of, or contains: they stand in the generated code, though nobody inferred
     them.
     """
-    if not COLLECTIVES[s.op].barrier:
+    op = COLLECTIVES[s.op]
+    if not op.barrier or op.half is SyncHalf.ARRIVE:
         return []
-    kind = _OF_LEVEL[s.requires.level]
+    kind = meets(s.requires)
+    if op.half is SyncHalf.WAIT and kind is not synced.PointKind.CLUSTER:
+        kind = synced.PointKind.MBARRIER
     reasons = _BROUGHT.get(s.op, ("the program asks for it",))
     number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
     who = str(s.requires)
     return [
         synced.SyncPoint(
-            number - k, kind, s.requires, s.op, reason, s.span, s.span, arrivals=who, waiters=who, span=s.span
+            number - k,
+            kind,
+            s.requires,
+            s.op,
+            reason,
+            s.span,
+            s.span,
+            number=s.attr("number", 0),
+            arrivals=who,
+            waiters=who,
+            span=s.span,
         )
         for k, reason in enumerate(reasons)
     ]
 
 
-_OF_LEVEL = {
-    Level.THREAD: synced.PointKind.WARP,
-    Level.BLOCK: synced.PointKind.BLOCK,
-    Level.CLUSTER: synced.PointKind.CLUSTER,
-    Level.GRID: synced.PointKind.GRID,
-}
 _BROUGHT = {
     "broadcast": (
         "the value is written before it is read",

@@ -17,7 +17,9 @@ from typing import get_args
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine, Wait
+from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.nodes import AnyFunction  # noqa: F401  (found here, too)
+from snap._compiler.ir.operations import SyncHalf
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, Level, Place, Privilege
 from snap._compiler.ir.word import Word
 from snap.diag.span import Span
@@ -48,13 +50,12 @@ class PointKind(Word):
 
 # Barriers for which all of a group wait, with the group.
 WHOLE = {PointKind.BLOCK: BLOCK1, PointKind.CLUSTER: CLUSTER1, PointKind.GRID: GRID1}
-# The barrier that a collective of a group of this level is.
-MEETS = {
-    Level.THREAD: PointKind.WARP,
-    Level.BLOCK: PointKind.BLOCK,
-    Level.CLUSTER: PointKind.CLUSTER,
-    Level.GRID: PointKind.GRID,
-}
+_OF_LEVEL = {Level.BLOCK: PointKind.BLOCK, Level.CLUSTER: PointKind.CLUSTER, Level.GRID: PointKind.GRID}
+
+
+def meets(group: Privilege) -> PointKind:
+    """Return which barrier a collective of a group is."""
+    return _OF_LEVEL.get(group.level, PointKind.WARP if group.n <= WARP else PointKind.NAMED)
 
 
 MAYBE = "maybe "  # in the reason of a point: nobody knows whether two threads meet there
@@ -99,14 +100,6 @@ class SyncPoint:
         word, `point.younger("copy")`.
         """
         return dict(self.waits).get(Wait(wait))
-
-
-class SyncHalf(Word):
-    """Name the part of a barrier that is at a place: it may be in two places."""
-
-    BOTH = "both"
-    ARRIVE = "arrive"
-    WAIT = "wait"
 
 
 @node

@@ -30,6 +30,7 @@ from snap._compiler.sync.barriers.arrive_wait import split_barriers
 from snap._compiler.sync.barriers.cover import Mark, cover
 from snap._compiler.sync.barriers.groups import Duty, plan_copies, with_duties
 from snap._compiler.sync.barriers.insert import insert_barriers
+from snap._compiler.sync.barriers.numbers import NumberedGroups
 from snap._compiler.sync.conflicts.conflict import is_plain
 from snap._compiler.sync.conflicts.dependences import dependences
 from snap._compiler.sync.conflicts.graph import Graph, graph_of
@@ -51,13 +52,16 @@ __all__ = ["GATE", "PASSES", "conflicting_places", "dependence_graph", "function
 
 @record
 class Planned:
-    """Hold what is to be inserted: barriers by gap, ends of groups of copies, and what else barriers wait for."""
+    """Hold what is to be inserted: barriers by gap, ends of groups of copies, what else barriers wait for, and the
+    numbers of named barriers that the program asks for.
+    """
 
     pipelined: Pipelined
     graph: Graph
     marks: dict[GapKey, list[Mark]]
     commits: frozenset[tuple[Frame, int]]
     duties: dict[GapKey, Duty]
+    asked: NumberedGroups
 
     @property
     def function(self) -> synced.Function:
@@ -79,12 +83,14 @@ def _choose_barriers(pipelined: Pipelined, numbers: Numbers) -> Planned:
     marks = cover(graph.edges, graph.gaps, text)
     commits, duties = plan_copies(graph, marks)
     marks = with_duties(marks, duties)
-    return Planned(pipelined, graph, split_barriers(text, graph.edges, graph.gaps, marks, duties), commits, duties)
+    marks, asked = split_barriers(text, graph.edges, graph.gaps, marks, duties)
+    return Planned(pipelined, graph, marks, commits, duties, asked)
 
 
 def _insert_barriers(plan: Planned, numbers: Numbers) -> Pipelined:
     return replace(
-        plan.pipelined, function=insert_barriers(plan.function, plan.marks, plan.commits, plan.duties, numbers)
+        plan.pipelined,
+        function=insert_barriers(plan.function, plan.marks, plan.commits, plan.duties, plan.asked, numbers),
     )
 
 

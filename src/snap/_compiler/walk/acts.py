@@ -18,8 +18,8 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.effects import assigned, effects
 from snap._compiler.ir.fields import EVALUATED, holding
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.synced import MEETS
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
+from snap._compiler.ir.synced import meets
 from snap._compiler.ir.types import THREAD1
 from snap._compiler.walk import arrays
 from snap._compiler.walk.assign import unknown
@@ -61,8 +61,8 @@ def _collective(w: WalkState, s: ir.Collective) -> None:
     for e in effects(s):
         if e.access is not None:
             w.access(e, lanes=8 * s.attr("count", WARP // 8))
-    if COLLECTIVES[s.op].barrier:
-        w.meet(MEETS[s.requires.level], s.requires, s.span)
+    if COLLECTIVES[s.op].barrier and COLLECTIVES[s.op].half is not SyncHalf.ARRIVE:
+        w.meet(meets(s.requires), s.requires, s.span)
     for t in s.targets:
         unknown(w, t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
         if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):

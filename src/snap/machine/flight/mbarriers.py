@@ -265,23 +265,50 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
         )
     if part is SyncHalf.ARRIVE or kind is PointKind.NAMED:
         generation = meeting.arrive(warp, lanes, site)
+        meeting.arrived[warp] = generation
         if part is SyncHalf.ARRIVE:
-            meeting.arrived[warp] = generation
             return
-    else:
-        if warp not in meeting.arrived:
-            raise MachineError(
-                FaultKind.BARRIER_MISMATCH,
-                f"these threads wait for {meeting.name} and have not arrived",
-                site.span,
-                warp.number,
-                int(warp.thread[0, lanes[0]]),
-            )
-        generation = meeting.arrived.pop(warp)
+    yield from _wait_for(warp, meeting, lanes, site)
+
+
+def _wait_for(warp: WarpLanes, meeting: Meeting, lanes: np.ndarray, site: FaultSite):
+    """Wait for the generation at which these threads have arrived."""
+    schedule: Schedule = warp.launch
+    if warp not in meeting.arrived:
+        raise MachineError(
+            FaultKind.BARRIER_MISMATCH,
+            f"these threads wait for {meeting.name} and have not arrived",
+            site.span,
+            warp.number,
+            int(warp.thread[0, lanes[0]]),
+        )
+    generation = meeting.arrived.pop(warp)
     while not generation.complete:
         meeting.site = site
         yield meeting
     warp.segment = clocks.acquired(warp.segment, lanes, generation.known, schedule.threads)
+
+
+def meet_by_hand(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, index, n: int, m, site: FaultSite):
+    """One half of a barrier of the program's: of the cluster, the block, or the n threads around this one (by `index`,
+    its position).  Whoever arrives goes on, and waits for the same generation later.
+    """
+    schedule: Schedule = warp.launch
+    lanes = np.flatnonzero(warp.active(m)[0])
+    if kind is PointKind.CLUSTER:
+        yield from meet_apart(warp, kind, part, 0, 0, 0, m, site)
+        return
+    threads, n = warp.thread[0], n or schedule.threads
+    first = threads - np.broadcast_to(index, warp.shape)[0] % n  # the first thread of each lane's group
+    for start in np.unique(first[lanes]).tolist():
+        meeting = schedule.meetings.setdefault(
+            ("by hand", warp.number, number, start), Meeting(schedule, n, f"`{site.name}`")
+        )
+        mine = lanes[first[lanes] == start]
+        if part is SyncHalf.ARRIVE:
+            meeting.arrived[warp] = meeting.arrive(warp, mine, site)
+        else:
+            yield from _wait_for(warp, meeting, mine, site)
 
 
 # ---- turns ----------------------------------------------------------------------------------------------------------

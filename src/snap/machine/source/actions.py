@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.synced import MEETS
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
+from snap._compiler.ir.synced import meets
 from snap._compiler.ir.types import BLOCK1, Level, Privilege, Vector, as_element, scalar_of
 from snap._compiler.ir.walk import own_expressions, target_type
 from snap.machine.lanes.lanes import Watched
@@ -148,7 +148,12 @@ def warp_collective(w: Writing, s: ir.Collective) -> str:
 
 
 def barrier_collective(w: Writing, s: ir.Collective) -> None:
-    """One that its whole group waits for."""
+    """One that its whole group waits for, or a part of it."""
+    half, kind = COLLECTIVES[s.op].half, meets(s.requires).name
+    if half is not SyncHalf.BOTH:
+        where = f"{s.attr('barrier')}, {group_of(w, s.requires)}, {w.mask}, {w.site(s.span, s.op)}"
+        w.emit(f"yield from meet_by_hand(C, PointKind.{kind}, SyncHalf.{half.name}, {where})")
+        return
     value = expr(w, s.args[0]) if s.args else "None"
     source = int(s.attr("source", 0) or 0)
     if not w.stepwise:
@@ -156,11 +161,9 @@ def barrier_collective(w: Writing, s: ir.Collective) -> None:
         text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
     else:
         site = w.site(s.span, s.op)
-        kind = MEETS[s.requires.level]
-        text = (
-            f"(yield from C.meet(PointKind.{kind.name}, {group_of(w, s.requires)}, {w.mask}, {site}, {s.op!r},"
-            f" {value}, {source}))"
-        )
+        who = f"{group_of(w, s.requires)}, {w.mask}"
+        op, source = ("", s.attr("number", 0)) if s.op == "sync" else (s.op, source)
+        text = f"(yield from C.meet(PointKind.{kind}, {who}, {site}, {op!r}, {value}, {source}))"
     if s.targets:
         assign(w, s.targets[0], w.bind(text, "x"))
     else:

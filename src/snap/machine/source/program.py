@@ -277,6 +277,7 @@ _HELPERS = (
     flights.commit_bulk,
     flights.wait_bulk,
     mbarriers.meet_apart,
+    mbarriers.meet_by_hand,
 )
 _NAMESPACE = {
     "np": np,

@@ -21,6 +21,7 @@ from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.halves import Halves, has_halves
 from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
@@ -70,6 +71,7 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
         return result
     pairs, meetings, mbarriers = walk.pairs, walk.meetings, walk.mbarriers
     parts_match(meetings)
+    halves_match(walk)
     alone = walk.here.threads.cluster == 1
     events = Events(list(mbarriers.events.values()), mbarriers.barriers, set(mbarriers.turns), alone)
     rules = Rules(walk, events)
@@ -146,6 +148,14 @@ def parts_match(meetings: Meetings) -> None:
                 meetings.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
         if 0 in threads:
             meetings.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
+
+
+def halves_match(walk: OrderWalk) -> None:
+    """Check barriers of the program's in two parts: on all paths they come in turn, and the last part last."""
+    for f in walk.here.functions:
+        for wrong in Halves(f.body).wrong if has_halves(f.body) else ():
+            why = "`arrive` and `wait` do not come in turn on all ways here"
+            walk.meetings.hang(wrong.at, "arrive and wait", why)
 
 
 def _in_copies(f) -> bool:

@@ -13,8 +13,9 @@ from snap._compiler.analysis.uniform import differs
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine, Wait
+from snap._compiler.ir.halves import half_of
 from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.synced import MEETS, WHOLE, PointKind
+from snap._compiler.ir.synced import WHOLE, PointKind, SyncHalf, meets
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, Level, Privilege
 from snap.diag.span import Span
 from snap.prove.order.outline import bits
@@ -59,8 +60,10 @@ class Meetings:
                 self.commit(engine, s)
             case synced.Sync():
                 self.sync(s)
+            case ir.Collective() if half_of(s) is not SyncHalf.BOTH:
+                self.by_hand(s, half_of(s))
             case ir.Collective() if COLLECTIVES[s.op].barrier:
-                self.barrier(MEETS[s.requires.level], s.requires, s, s.op)
+                self.barrier(meets(s.requires), s.requires, s, s.op)
 
     def commit(self, engine: Engine, s: synced.AsyncCommit) -> None:
         here, active = self.here, self.here.active
@@ -123,6 +126,26 @@ class Meetings:
             if threads != ((1 << n) - 1) << start and name:
                 self.hang(s, name, f"not all of {n} threads come to this barrier")
         return [self.threads.units_of(threads, True) for threads in found.values()]
+
+    def by_hand(self, s: ir.Collective, half: SyncHalf) -> None:
+        """Follow a part of a barrier of the program's: each group that comes here has one of its own.  That its parts
+        come in turn is asked of the text (`Halves`).
+        """
+        here, p = self.here, s.requires
+        self.together(p, s, s.op)
+        if p.level is Level.THREAD:
+            groups = self.groups(p.n, s, s.op)
+        else:
+            groups = [self.threads.units_of(here.active, True)]
+            if here.active != self.threads.everyone:
+                self.hang(s, s.op, "not all threads of the block come to this barrier")
+        wide = CLUSTER if p == CLUSTER1 else 0
+        for group in groups:
+            uid = hash((s.attr("barrier"), group))
+            if half is SyncHalf.ARRIVE:
+                here.change(partial(lambda uid, units, site, st: st.arrive(uid, units), uid, group))
+            else:
+                here.change(partial(lambda uid, g, site, st: st.learns(uid, g, wide, site.made), uid, group))
 
     def half(self, s: synced.Sync) -> None:
         """Follow a barrier whose arrival and wait are two statements."""

@@ -210,6 +210,11 @@ class State:
 
     def awaited(self, uid: int, units: int, wide: int, made: int) -> State:
         """These units have waited for those that arrived; at a barrier of the block, they arrive by it, too."""
+        after = self.learns(uid, units, wide, made)
+        return after if wide else after.met([units])
+
+    def learns(self, uid: int, units: int, wide: int, made: int) -> State:
+        """These units learn of what those know that arrived."""
         over, fenced = self.over, self.fenced
         kept = []
         for u, a, b in self.arrived:
@@ -220,8 +225,6 @@ class State:
             if wide:
                 over = replace(over, wide=max(over.wide, wide if made & ~a == 0 else BLOCK))
                 fenced = replace(fenced, wide=max(fenced.wide, wide if made & ~b == 0 else BLOCK))
-        if not wide:
-            over, fenced = over.met([units]), fenced.met([units])
         return replace(self, over=over, fenced=fenced, arrived=tuple(kept))
 
 

@@ -87,6 +87,7 @@ class Construct:
     over_constants: bool = False  # of a `for`: `unroll(range(...))` with constant bounds
     iteration: str = ""  # of a copy: what its variable is in this iteration
     left: str = ""  # of a copy: the `break` or `continue` that has ended it
+    barrier: int = 0  # of a holder: the number of its barrier in two parts, once it is asked for
 
 
 @record

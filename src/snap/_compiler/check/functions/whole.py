@@ -23,6 +23,7 @@ from snap._compiler.check.memory.parts import (
     scopes_of,
     unshown,
 )
+from snap._compiler.check.operations.barriers import check_halves
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
 from snap._compiler.ir.types import GRID1, Level, Place
@@ -35,6 +36,7 @@ def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     _shared_limit(c)
     _residency(c, made)
     check_registers(c, made)
+    check_halves(c, made)
 
 
 # T-Stable-Whole: x is read above thread[1] => no atomic and no unsafe text touches x

@@ -20,6 +20,7 @@ from snap._compiler.check.core.scalars import choosing, condition, scalar
 from snap._compiler.check.core.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import own_memory, writable
 from snap._compiler.check.memory.storage import element_argument
+from snap._compiler.check.operations.barriers import barrier_of_code, of_code
 from snap._compiler.check.operations.boxes import box_copy
 from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.hints import eviction
@@ -28,7 +29,7 @@ from snap._compiler.check.operations.pure import math_call
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
-from snap._compiler.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, ResultOf, neutral
+from snap._compiler.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, ResultOf, SyncHalf, neutral
 from snap._compiler.ir.types import (
     BLOCK1,
     BOOL,
@@ -82,6 +83,8 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
             span,
             help="use an `if` statement, or compute it first",
         )
+    if op.own:
+        op = of_code(c, op, span)
     held = c.place.held(op.requires.level)
     if op.parts and held is not None and held.count in PARTS:
         op = op.by(Privilege(Level.THREAD, held.count))
@@ -156,6 +159,8 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
         attrs.append(("width", width))
     if op.name.startswith("broadcast") and "source" in options:
         attrs.append(("source", _source(c, op, options.pop("source"), e.span)))
+    if op.half is not SyncHalf.BOTH:
+        attrs.append(("barrier", barrier_of_code(c)))
     where = options.pop("where", None) if op.name.startswith("reduce_") else None
     if options or len(e.args) != len(op.args):
         help = "join the two conditions: `v > 3 and c`" if "where" in options and op.result == BOOL else ""

@@ -22,7 +22,7 @@ from snap._compiler.codegen.core.scope import FunctionState, Lowered, Scope
 from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.core.statements import body
 from snap._compiler.codegen.core.usage import TensorUse, Usage
-from snap._compiler.codegen.hopper import accumulators, boxes, mbarriers
+from snap._compiler.codegen.hopper import accumulators, arrivals, boxes, mbarriers
 from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.codegen.threads import barriers
 from snap._compiler.codegen.values.expressions import lower
@@ -169,7 +169,7 @@ class KernelLowering:
             module.entry.append(
                 _frame(function, PointKind.BLOCK, "barriers", "their words are cleared before anyone uses them")
             )
-        if function.mbarriers:
+        if function.mbarriers or module.arrivals:
             module.entry.append(
                 _frame(
                     function,
@@ -195,6 +195,7 @@ class KernelLowering:
                 if not usage.writes[param.var.uid] and param.var.uid not in usage.pinned:
                     state.constants.add(param.var.uid)
         state.smem, state.grid_barrier = namer.own("smem"), namer.own("grid_barrier")
+        state.phases = {barrier: namer.own("arrived") for barrier in arrivals.barriers_of(function)}
         for obj in usage.shared:
             if obj.extent is not None:
                 state.launch_names[obj.uid] = namer.own(f"{obj.name}_at")
@@ -232,7 +233,7 @@ class KernelLowering:
     def _body(self, state: FunctionState, positions: LevelIndices) -> list[tree.Stmt]:
         for level, position in positions.items():
             position.reserve(state.namer, level.word)
-        counted = accumulators.begin(state)
+        counted = [*accumulators.begin(state), *arrivals.phases([*state.phases.values()])]
         state.namer.open()
         inner = body(Scope(state, state.function.place, positions), state.function.body)
         state.namer.close()

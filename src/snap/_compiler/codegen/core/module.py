@@ -13,6 +13,7 @@ from snap._compiler.codegen.core.names import Namer, at_file_scope
 from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.hardware import WIDEST
 from snap._compiler.ir.printed import Assertion
 from snap.diag.span import Span
 from snap.record import record
@@ -57,7 +58,8 @@ class Module:
     memory is.
 
     barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers
-    made of shared memory. buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at
+    made of shared memory. arrivals: of barriers by hand in two parts, by number: the first mbarrier, how many there are,
+    and how many threads arrive at each. buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at
     launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
     them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
     kernel's barriers before and behind what the program says. accumulators: local arrays that products go into
@@ -78,6 +80,7 @@ class Module:
     barriers: dict[int, int] = field(default_factory=dict)
     rounds: dict[int, int] = field(default_factory=dict)
     round_count: int = 0
+    arrivals: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     min_arch: int = 80
     feature: str = "clusters"
     arch_specific: bool = False
@@ -118,8 +121,16 @@ class Module:
 
     @property
     def static_bytes(self) -> int:
-        """Shared memory that the generated code declares for itself."""
-        return sum(helper.static_bytes for helper in self.helpers.values()) + 4 * self.round_count
+        """Shared memory that the generated code declares for itself.  Words of mbarriers take whole units of the widest
+        access, to which the block's buffer behind them is aligned.
+        """
+        own = sum(helper.static_bytes for helper in self.helpers.values())
+        return own + 4 * self.round_count + -(-8 * self.arrival_count // WIDEST) * WIDEST
+
+    @property
+    def arrival_count(self) -> int:
+        """Count the mbarriers of barriers by hand."""
+        return sum(groups for _, groups, _ in self.arrivals.values())
 
 
 # By the beginning of a PTX instruction: the word that people use for what it belongs to.

@@ -49,6 +49,7 @@ class FunctionState:
     callee               lowers a device function, once
     lowering             lowers an expression (values/expressions.py)
     tensors, mbarriers    names of tensor maps and mbarriers
+    phases               by barrier in two parts, the variable of the phase at which the thread has arrived
     wgmma_registers      local arrays that wgmma writes or reads, with the scope they are declared in
     in_flight            which of them may be in flight at its fences and waits
     waited               name of the number of waits for wgmma, where that is counted
@@ -68,6 +69,7 @@ class FunctionState:
     inline: dict[int, tree.Expr] = field(default_factory=dict)
     tensors: dict[TensorUse, str] = field(default_factory=dict)
     mbarriers: dict[int, str] = field(default_factory=dict)
+    phases: dict[int, str] = field(default_factory=dict)
     wgmma_registers: dict[ir.Var, set[str]] = field(default_factory=dict)
     in_flight: RegistersInFlight = field(default_factory=RegistersInFlight)
     waited: str = ""

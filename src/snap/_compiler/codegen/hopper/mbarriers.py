@@ -14,14 +14,16 @@ from snap._compiler.codegen.core.module import Helper, Module
 from snap._compiler.codegen.core.positions import THREAD_INDEX
 from snap._compiler.codegen.core.scope import FunctionState, Scope
 from snap._compiler.codegen.threads import barriers
+from snap._compiler.codegen.values import fold
 from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import Level
+from snap._compiler.ir.types import I32, Level
 
 WORD = "unsigned long long"
+ARRIVALS = "snap_arrivals"  # of barriers by hand (arrivals.py)
 BYTES = 8
 
 SHARED = Helper(
@@ -247,6 +249,9 @@ def start(state: FunctionState, made: tuple[synced.MBarrier, ...], clustered: bo
         _call(module, INIT, tree.Name(state.mbarriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count))
         for b in made
     ]
+    for first, groups, threads in module.arrivals.values():
+        words = fold.binary("+", tree.Name(ARRIVALS), tree.Integer(first), I32)
+        init.append(_call(module, INIT, words, tree.Integer(groups), tree.Integer(threads)))
     if not prefetch and not init:
         return []
     ready = [_call(module, READY)] if init and module.min_arch >= 90 else []  # for TMA, and for other blocks

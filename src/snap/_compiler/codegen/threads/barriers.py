@@ -16,9 +16,10 @@ from snap._compiler.codegen.core.module import Helper, Module
 from snap._compiler.codegen.core.positions import THREAD_INDEX, within
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.values import fold
+from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import NAMED_BARRIERS, WARP
-from snap._compiler.ir.synced import PointKind, SyncHalf
+from snap._compiler.ir.synced import PointKind, SyncHalf, meets
 from snap._compiler.ir.types import I32, Level, Privilege
 
 CLUSTER_SYNC = Helper(
@@ -145,6 +146,16 @@ def sync(scope: Scope, kind: PointKind, participants: Privilege) -> tree.Stmt:
             return _evaluate(scope.module.helper(GRID_SYNC), scope.state.grid_barrier_word())
         case _:
             raise ValueError(f"unknown kind of barrier {kind}")
+
+
+def by_hand(scope: Scope, s: ir.Collective) -> tree.Stmt:
+    """A barrier that the program asks for; where it is a named one, synchronization has given it a number."""
+    number, n = s.attr("number", 0), s.requires.n
+    if not number:
+        return sync(scope, meets(s.requires), s.requires)
+    group = fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
+    number = fold.binary("+", group, tree.Integer(number), I32)
+    return _evaluate(scope.module.helper(NAMED_SYNC), number, tree.Integer(n))
 
 
 def comment(point: synced.SyncPoint) -> tree.Comment:

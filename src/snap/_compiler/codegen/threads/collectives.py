@@ -16,6 +16,7 @@ from snap._compiler.codegen.core.printer import expression
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.spelling import COMPONENTS, make_vector, type_name
 from snap._compiler.codegen.core.targets import target_lvalue
+from snap._compiler.codegen.hopper import arrivals
 from snap._compiler.codegen.memory import addresses
 from snap._compiler.codegen.threads import barriers, decisions
 from snap._compiler.codegen.values.arithmetic import binary, bitcast, call, convert
@@ -119,6 +120,10 @@ def _of_part(group: int, lanes: tree.Expr) -> tree.Expr:
 def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
     module = scope.module
     match s.op:
+        case "sync":
+            return barriers.by_hand(scope, s)
+        case "arrive" | "wait":
+            return arrivals.statement(scope, s)
         case "syncwarp":
             return barriers.sync(scope, PointKind.WARP, s.requires)
         case "syncthreads":

@@ -23,10 +23,11 @@ from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
+from snap._compiler.ir.walk import callees
 from snap._compiler.sync.barriers.chosen import WAITING, Chosen, Parts, settled
 from snap._compiler.sync.barriers.cover import Mark, bits, mask_of, reason
 from snap._compiler.sync.barriers.groups import Duty
-from snap._compiler.sync.barriers.numbers import allocate
+from snap._compiler.sync.barriers.numbers import NumberedGroups, allocate, asked_for, asks
 from snap._compiler.sync.barriers.outline import BodyKey, Outline, Spot
 from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Here
 from snap.record import replace
@@ -38,12 +39,12 @@ def split_barriers(
     gaps: dict[GapKey, Gap],
     marks: dict[GapKey, list[Mark]],
     duties: dict[GapKey, Duty],
-) -> dict[GapKey, list[Mark]]:
-    """Numbers named barriers as well: one for which none is left stays whole, and SNAP020 is raised where that does not
-    help.
+) -> tuple[dict[GapKey, list[Mark]], NumberedGroups]:
+    """Numbers named barriers as well, with those that the program asks for: one for which none is left stays whole,
+    and SNAP020 is raised where that does not help.
     """
-    if not any(m.kind in WAITING for found in marks.values() for m in found):
-        return marks
+    if not any(m.kind in WAITING for found in marks.values() for m in found) and not any(map(asks, callees(function))):
+        return marks, {}
     text = Outline(function)
     barriers = [
         Chosen(key, gaps[key].number, m, text.spot(key), key in duties, number=n)
@@ -53,8 +54,9 @@ def split_barriers(
         splitter = _Splitter(text, edges, barriers)
         for b in sorted(barriers, key=lambda b: b.gap):
             splitter.consider(b)
-    numbers = allocate(text, barriers)
-    return _marks(text, barriers, numbers)
+    asked = asked_for(text)
+    numbers = allocate(text, [*barriers, *asked])
+    return _marks(text, barriers, numbers), {b.group: numbers[b] for b in asked if b in numbers}
 
 
 class _Splitter:
@@ -235,9 +237,7 @@ class _Splitter:
             if any(outer is not None and here in self.text.around(outer) for outer in inside):
                 return False
         return not any(
-            isinstance(s, ir.Collective)
-            and COLLECTIVES[s.op].barrier
-            and s.requires.at_least(CLUSTER1 if group == CLUSTER1 else BLOCK1)
+            isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier and s.requires.at_least(group)
             for s in self._below(here)
         )
 

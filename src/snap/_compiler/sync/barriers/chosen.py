@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.halves import half_of
+from snap._compiler.ir.operations import SyncHalf
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import BLOCK1, Privilege
 from snap._compiler.sync.barriers.cover import Mark
@@ -93,4 +95,6 @@ class Chosen:
 
 
 def settled(by: Chosen | ir.Collective, other: Chosen) -> bool:
-    return by.settles(other) if isinstance(by, Chosen) else by.requires.at_least(other.group)
+    if isinstance(by, Chosen):
+        return by.settles(other)
+    return half_of(by) is SyncHalf.BOTH and by.requires.at_least(other.group)

@@ -129,7 +129,11 @@ class _Legality:
         holding = [place for place in self.at if place.privilege.at_least(p) and place.holds(p)]
         able = [place for place in holding if primitive(p, place, self.function)[0] is not None]
         reached, legal = (_in_order(gap for place in places for gap in self.at[place]) for places in (holding, able))
-        return reached, legal
+        return reached, {n: gap for n, gap in legal.items() if not self.parted(gap, p)}
+
+    def parted(self, gap: Gap, p: Privilege) -> bool:
+        """Tell whether only the cluster's barrier would do, of which only one part has been passed here."""
+        return gap.parted and primitive(p, gap.place, self.function)[0] is PointKind.CLUSTER
 
 
 def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
@@ -200,6 +204,7 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
         "no point between the two uses belongs to the whole group"
         if gap is None
         else primitive(edge.participants, gap.place, function)[1]
+        or "a cluster has one barrier, and between `arrive` and `wait` it cannot meet at it for anything else"
     )
     a, b = edge.first, edge.second
     first, then = _plain_word(a), _plain_word(b)
@@ -214,7 +219,9 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
             f"{then} here",
             (Label(a.span, f"{first} here"),) if a.span != b.span else (),
             note=why,
-            help=_way_out(edge, function)
+            help="put `intrinsic.wait()` before this use"
+            if gap is not None and gap.parted
+            else _way_out(edge, function)
             if instruction is None
             else "let threads exchange registers, by shuffles; or make two instructions of it",
         )

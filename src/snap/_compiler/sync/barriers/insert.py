@@ -15,6 +15,7 @@ from snap._compiler.ir.rewrite import changed, with_bodies
 from snap._compiler.ir.types import Level
 from snap._compiler.sync.barriers.cover import Mark
 from snap._compiler.sync.barriers.groups import NONE, Duty
+from snap._compiler.sync.barriers.numbers import NumberedGroups
 from snap._compiler.sync.conflicts.tokens import AFTER, BEFORE, CONDITION, GapKey, GapKind
 
 
@@ -23,9 +24,11 @@ def insert_barriers(
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],
     duties: dict[GapKey, Duty],
+    asked: NumberedGroups,
     numbers: Numbers,
 ) -> synced.Function:
-    return _Inserter(marks, commits, duties, numbers).function(function, ())
+    """asked: the numbers of named barriers that the program asks for."""
+    return _Inserter(marks, commits, duties, asked, numbers).function(function, ())
 
 
 class _Inserter:
@@ -34,9 +37,11 @@ class _Inserter:
         marks: dict[GapKey, list[Mark]],
         commits: frozenset[tuple[Frame, int]],
         duties: dict[GapKey, Duty],
+        asked: NumberedGroups,
         numbers: Numbers,
     ):
         self.marks, self.commits, self.duties, self.numbers = marks, commits, duties, numbers
+        self.asked = asked
         self.halves: dict[tuple[Frame, int], synced.SyncPoint] = {}
         self.variants: dict[tuple, synced.Function] = {}
         self.frame: Frame = ()
@@ -66,7 +71,7 @@ class _Inserter:
         if variant is None:
             body = function.body
             others = [marked for uid, marked in self.variants if uid == function.uid]
-            if inside:
+            if inside or self.asked:
                 outer, self.frame, self.path, self.loop = (self.frame, self.path, self.loop), frame, [], 0
                 body = self.body(body)
                 self.frame, self.path, self.loop = outer
@@ -144,6 +149,8 @@ class _Inserter:
                 return changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
             case ir.For():
                 return changed(s, body=self.in_loop(s.body))
+            case ir.Collective("sync", group) if group in self.asked:
+                return changed(s, attrs=(("number", self.asked[group]),))
             case ir.Call():
                 return changed(s, function=self.function(synced.callee(s), called(self.frame, s.number)))
             case _:

@@ -8,19 +8,48 @@ have consecutive numbers.
   between them, on every path.
 - Number 0 is `__syncthreads`'.  Where none is left, a barrier that need not be named is one of the whole block; else
   SNAP020.
+- A barrier that the program asks for (`intrinsic.sync()`) is one at which all of its group wait.
 """
 
 from __future__ import annotations
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import NAMED_BARRIERS
-from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import BLOCK1, Level
+from snap._compiler.ir.synced import PointKind, meets
+from snap._compiler.ir.types import BLOCK1, Level, Privilege
+from snap._compiler.ir.walk import statements
 from snap._compiler.sync.barriers.chosen import Chosen, settled
+from snap._compiler.sync.barriers.cover import Mark
 from snap._compiler.sync.barriers.outline import Outline, Spot
+from snap._compiler.sync.conflicts.tokens import BEFORE
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.record import replace
 
 Taken = dict[object, range]
+NumberedGroups = dict[Privilege, int]  # of the first group of each size
+
+BY_HAND = "intrinsic.sync()"
+
+
+def asks(function: synced.AnyFunction) -> bool:
+    """Tell whether a function's own text asks for a named barrier."""
+    return any(_named(s) for s in statements(function.body))
+
+
+def _named(s: ir.Stmt) -> bool:
+    return isinstance(s, ir.Collective) and s.op == "sync" and meets(s.requires) is PointKind.NAMED
+
+
+def asked_for(text: Outline) -> list[Chosen]:
+    """The named barriers that the program asks for: those of less than the block."""
+    found: list[Chosen] = []
+    for (frame, number), s in text.statement.items():
+        if isinstance(s, ir.Collective) and _named(s) and s.requires.n < text.threads:
+            mark = Mark(s.requires, PointKind.NAMED, BY_HAND, "the program asks for it", s.place, s.span, s.span)
+            key = (frame, BEFORE, number)
+            found.append(Chosen(key, -1, mark, text.spot(key), False))
+    return found
 
 
 def allocate(text: Outline, barriers: list[Chosen]) -> dict[Chosen, int]:
@@ -105,13 +134,14 @@ def _too_many(text: Outline, b: Chosen, named: list[Chosen]) -> SnapError:
     mark = b.mark
     sizes = sorted({_size(text, other) for other in named if other.parts is None}, reverse=True)
     needs = " and ".join(f"{text.threads // n} for groups of {n} threads" for n in sizes)
+    label = "this barrier" if mark.object == BY_HAND else "this use waits for the other"
     return SnapError(
         Diagnostic(
             "SNAP020",
             f"`{mark.object}` needs a barrier of `{mark.participants}`, and all {NAMED_BARRIERS} barriers of the block"
             " are in use",
             mark.second,
-            "this use waits for the other",
+            label,
             (Label(mark.first, "which is here"),) if mark.first != mark.second else (),
             note=f"a block has {NAMED_BARRIERS} barriers, one of them for all of it; this kernel needs {needs}",
             help="use groups of fewer different sizes, larger groups, or let the whole block wait",

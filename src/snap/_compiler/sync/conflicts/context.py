@@ -18,11 +18,12 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Effect, effects, passed
 from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.halves import Halves, has_halves
 from snap._compiler.ir.types import Level
 from snap._compiler.ir.walk import bodies, bytes_of, callees, children, expressions, own_expressions, statements
 from snap._compiler.sync.conflicts.arrays import Use, first_uses, handed, nested_stages, reused, sizes, written
 from snap._compiler.sync.conflicts.loops import Setting, assigned, copies_in_turn, cycling, growing, writes
-from snap._compiler.sync.conflicts.tokens import Here, Name, ObjectKey
+from snap._compiler.sync.conflicts.tokens import BEFORE, GapKey, Here, Name, ObjectKey
 from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.diag.span import Span
 
@@ -169,6 +170,16 @@ class Context:
 
     def writes(self, s: ir.For) -> bool:
         return self.once(("writes", s.number), lambda: writes(s, self.once(("writes",), dict)))
+
+    def parted(self, gap: GapKey) -> bool:
+        """Tell whether a gap lies between the two parts of a barrier of the cluster, in a call between them, too."""
+        found = self.once(("parted",), self._parted)
+        frame, kind, number = gap
+        return bool(found) and any(at in found for at in ((kind, number), *((BEFORE, n) for n in frame)))
+
+    def _parted(self) -> frozenset[tuple[str, int]]:
+        marked = (f.body for f in callees(self.function) if has_halves(f.body))
+        return frozenset(gap for body in marked for gap in Halves(body).parted)
 
     def once(self, asked: tuple, answer):
         found = self._kept.get(asked)

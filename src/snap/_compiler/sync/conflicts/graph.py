@@ -21,8 +21,8 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.dataflow import Forward, Round
 from snap._compiler.ir.effects import Kind
 from snap._compiler.ir.engines import Engine, Wait
-from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
+from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1
 from snap._compiler.ir.walk import loop_values
 from snap._compiler.sync.conflicts.accesses import Accesses
 from snap._compiler.sync.conflicts.context import Context, context_of
@@ -112,8 +112,8 @@ class FlowWalk(Forward[Paths]):
                 b = Token(site, obj, Kind.WRITE, (), t.footprint, t.name, last.span, 0)
                 if keeps_block(t):
                     self.visitor.pair(t, b, THREAD1, paths.since(t))
-                elif t.remote:
-                    self.visitor.pair(t, b, function.place.grouped(CLUSTER1).privilege, paths.since(t))
+                elif t.remote and not (t.ordered == CLUSTER1 and not t.in_flight):
+                    self.visitor.pair(t, b, CLUSTER1, paths.since(t))
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,9 @@ class FlowWalk(Forward[Paths]):
         gap = self.gaps.get(here)
         if gap is None:
             depth = len(where.loops)
-            gap = self.gaps[here] = Gap(len(self.gaps), here, where.at.place, depth - where.once, depth)
+            gap = self.gaps[here] = Gap(
+                len(self.gaps), here, where.at.place, depth - where.once, depth, self.context.parted(here)
+            )
         paths.crossed |= 1 << gap.number
         self.visitor.last_gap = gap.number
         if gap.number in self.visitor.barriers:
@@ -219,7 +221,7 @@ class FlowWalk(Forward[Paths]):
         if isinstance(s, ir.Atomic):
             self.visitor.atomic(m)
         if isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
-            self._met(paths, s.requires)
+            self._met_by_hand(s, paths)
         elif self.first and (not self.where.loops or self.where.here(s) not in self.told.after):
             self.variables.update(m)
         return paths
@@ -287,12 +289,24 @@ class FlowWalk(Forward[Paths]):
                 paths.waited(wait, younger, role)
         return paths
 
-    def _met(self, paths: Paths, group: Privilege) -> None:
-        """A barrier of the program's: tokens are ordered for that group."""
+    def _met_by_hand(self, s: ir.Collective, paths: Paths) -> None:
+        """A barrier of the program's: tokens are ordered for that group.  Of one in two parts, those that were there
+        when it arrived.
+        """
+        group, barrier = s.requires, s.attr("barrier", 0)
+
+        def met(t: Token) -> Token:
+            return altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t
+
+        def arrived(t: Token) -> Token:
+            return altered(t, announced=t.announced | {barrier})
+
+        def waited(t: Token) -> Token:
+            return met(altered(t, announced=t.announced - {barrier})) if barrier in t.announced else t
+
+        change = {SyncHalf.BOTH: met, SyncHalf.ARRIVE: arrived, SyncHalf.WAIT: waited}[COLLECTIVES[s.op].half]
         for obj in paths.tokens:
-            paths.regrouped(
-                obj, lambda t: altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t
-            )
+            paths.regrouped(obj, change)
 
     # ---- memory that comes and goes ---------------------------------------------------------------------------------
 

@@ -106,13 +106,16 @@ def ends(wait: Wait, t: Token) -> bool:
 
 @record
 class Gap:
-    """A place between two statements.  `number` orders gaps as they are first met."""
+    """A place between two statements.  `number` orders gaps as they are first met.  parted: whether the cluster has
+    arrived at its barrier by hand, and not waited: then it can meet at no other one.
+    """
 
     number: int
     key: GapKey
     place: Place
     depth: int  # of loops that may run more than once
     nested: int  # of all loops
+    parted: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +155,9 @@ class Token:
     crossed: int = 0  # bits: gaps crossed until `since`
     disjoint: tuple[Name, ...] = ()  # of the scopes that ended, those whose units share no element
     ordered: Privilege | None = None  # the largest group that has met at a barrier of the program's since
+    announced: frozenset[int] = (
+        frozenset()
+    )  # barriers in two parts at which its group has arrived since, and not waited
     # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
     ages: Ages = ()
     engine: Engine = THREADS  # of what is in flight, who does it
@@ -229,7 +235,7 @@ class Token:
         self.changes = self.kind is not READ or self.atomic != ""  # whether it is more than a read to others
 
 
-_KEYED = frozenset("site kind names footprint ordered ages fills engine settled passed spoken".split())
+_KEYED = frozenset("site kind names footprint ordered announced ages fills engine settled passed spoken".split())
 _KEY = attrgetter(*sorted(_KEYED))
 
 

@@ -14,6 +14,7 @@ from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.printed import Assertion
+from snap._compiler.ir.types import Privilege
 from snap.diag.span import Span
 from snap.record import record
 
@@ -56,7 +57,7 @@ class Module:
     """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared
     memory is.
 
-    barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers
+    barriers: the first number of the named barriers for each kind of group; rounds, round_count: the same for barriers
     made of shared memory. buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at
     launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
     them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
@@ -75,8 +76,8 @@ class Module:
     functions: list[tree.Function] = field(default_factory=list)
     printed: dict[str, str] = field(default_factory=dict)
     names: Namer = field(default_factory=lambda: Namer(at_file_scope))
-    barriers: dict[int, int] = field(default_factory=dict)
-    rounds: dict[int, int] = field(default_factory=dict)
+    barriers: dict[Privilege, int] = field(default_factory=dict)
+    rounds: dict[Privilege, int] = field(default_factory=dict)
     round_count: int = 0
     min_arch: int = 80
     feature: str = "clusters"

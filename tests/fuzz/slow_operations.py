@@ -25,6 +25,9 @@ def in_units(L: list, n: int | str | None) -> list[list[int]]:
     """The positions of lanes in L, for each n threads of a block (None: each block; or "cluster", "grid") together."""
     found: dict = {}
     for position, lane in enumerate(L):
+        if isinstance(n, int) and n < 32:  # a part of a warp is all that its group has of the block
+            found.setdefault(lane.block, []).append(position)
+            continue
         key = {None: lane.block, "cluster": lane.cluster, "grid": 0}.get(n) if not isinstance(n, int) else (lane.block, lane.thread // n)
         found.setdefault(key, []).append(position)
     units = list(found.values())

@@ -24,7 +24,11 @@ from snap.surface import LEVEL_WORDS, LevelName
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
     """The privilege an expression denotes, None if it denotes something else."""
     match e:
+        case tree.Call():
+            _counted_level(c, e)
+            return None
         case tree.Name() | tree.Attribute() | tree.Known():
+            _counted_level(c, e)
             found = resolve(c, e)
             if isinstance(found, Privilege):
                 return found
@@ -101,6 +105,15 @@ def unit_named(c: Checker, e: tree.Expr) -> Privilege | None:
     """
     if isinstance(e, tree.Subscript):
         return privilege_of(c, e)
+    _counted_level(c, e)
+    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
+    if isinstance(found, LevelName):
+        return Privilege(found.level, found.units)
+    return found if isinstance(found, Privilege) else None
+
+
+def _counted_level(c: Checker, e: tree.Expr) -> None:
+    """Refuse a level at a stride that does not say how many of its units make a group."""
     stride = every_named(c, e)
     if stride is not None:
         raise c.type_error(
@@ -108,10 +121,6 @@ def unit_named(c: Checker, e: tree.Expr) -> Privilege | None:
             e.span,
             help=f"write how many: `{stride}[{_as_many_as_fit(c, stride)}]`",
         )
-    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
-    if isinstance(found, LevelName):
-        return Privilege(found.level, found.units)
-    return found if isinstance(found, Privilege) else None
 
 
 def _as_many_as_fit(c: Checker, stride: Every) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from snap import words
+from snap import member_words
 from snap._compiler.ir.hardware import SLEEP
 from snap._compiler.ir.operations import (
     ATOMICS,
@@ -170,7 +170,7 @@ def collective_row(op: CollectiveOp) -> str:
 
 def math_row(op: MathOp) -> str:
     result = {None: "the same type", BOOL: "`bool`", I32: "`int`", U8: "`u8`", F32: "`float`"}[op.result]
-    return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} | {words.MATH_WORDS[op.name]} |\n"
+    return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} | {member_words.MATH_WORDS[op.name]} |\n"
 
 
 def atomic_row(name: str, values: int) -> str:
@@ -182,7 +182,7 @@ def atomic_row(name: str, values: int) -> str:
 def operands() -> str:
     """Make one line of the operations with the same text."""
     lines: dict[str, list[str]] = {}
-    for name, (names, more) in words.OPERANDS.items():
+    for name, (names, more) in member_words.OPERANDS.items():
         if more:
             lines.setdefault(more, []).append(f"`{name}({names})`")
     return "".join(f"- {', '.join(calls)}: {more[0].lower()}{more[1:]}\n" for more, calls in lines.items())

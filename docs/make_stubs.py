@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import snap
-from snap import decorators, words
+from snap import decorators, member_words, words
 from snap._compiler.ir.operations import MATH
 from snap.surface import TYPES, type_doc
 
@@ -140,7 +140,7 @@ def variable(name: str, type: str, text: str) -> str:
 
 def namespace(name: str) -> str:
     members = "".join(
-        function(member, *described, f"{name}.{member}", "    ") for member, described in words.members(name).items()
+        function(member, *described, f"{name}.{member}", "    ") for member, described in member_words.members(name).items()
     )
     return f"class _{name}:\n{docstring(words.NAMESPACES[name], '    ')}{members}\n" + variable(
         name, f"_{name}", words.NAMESPACES[name]
@@ -149,7 +149,7 @@ def namespace(name: str) -> str:
 
 def stub() -> str:
     names = ",\n".join(f'    "{name}"' for name in snap.__all__)
-    functions = {**words.STATEMENTS, **words.ANNOTATIONS, **{name: words.mathematics(name) for name in MATH}}
+    functions = {**words.STATEMENTS, **words.ANNOTATIONS, **{name: member_words.mathematics(name) for name in MATH}}
     return "\n".join(
         [
             HEAD + f"__all__ = [\n{names},\n]\n",
@@ -202,8 +202,8 @@ def page() -> str:
     parts += ["## In annotations\n", *(page_entry(name, *one) for name, one in words.ANNOTATIONS.items())]
     for name, text in words.NAMESPACES.items():
         parts += [f"## {name}\n", f"{text}\n"]
-        parts += [page_entry(f"{name}.{member}", *one) for member, one in words.members(name).items()]
-    parts += ["## Mathematical functions\n", *(page_entry(name, *words.mathematics(name)) for name in sorted(MATH))]
+        parts += [page_entry(f"{name}.{member}", *one) for member, one in member_words.members(name).items()]
+    parts += ["## Mathematical functions\n", *(page_entry(name, *member_words.mathematics(name)) for name in sorted(MATH))]
     return "\n".join(parts)
 
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.operations import MATH
-from snap._compiler.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Scalar, Vector
+from snap._compiler.ir.types import SCALARS, VECTORS, Element, Every, Level, Privilege, Scalar, Vector
 from snap.diag.decorating import caller_span, is_count, wrong_count
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.wording import counted
+from snap.member_words import mathematics, members
 from snap.words import ANNOTATIONS as ANNOTATION_WORDS
 from snap.words import LEVELS as LEVEL_WORDS
 from snap.words import NAMESPACES as NAMESPACE_WORDS
 from snap.words import STATEMENTS as STATEMENT_WORDS
-from snap.words import mathematics, members
 
 if TYPE_CHECKING:
     import inspect
@@ -49,6 +49,10 @@ class LevelName:
         if not is_count(n):
             return cast(Privilege, wrong_count(self.word, n))
         return Privilege(self.level, n * self.units)
+
+    def every(self, s: int) -> Every:
+        """Take one unit of every s, `thread.every(4)`; `[n]` says how many."""
+        return Privilege(self.level, self.units).every(s)
 
     def __rmatmul__(self, annotated: object) -> object:
         return annotated

@@ -17,8 +17,8 @@ from snap._compiler.check.memory.views import RULES, ViewStep, applied
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import GRID1, I32
 from snap.diag.span import Span
+from snap.member_words import VIEWS
 from snap.surface import View
-from snap.words import VIEWS
 
 AT = Span("views", 1, 0, 1, 0)
 

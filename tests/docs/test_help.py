@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import snap
-from snap import words
+from snap import member_words
 from snap.surface import MATHEMATICS, NAMESPACES, WITHOUT_IMPORT, WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +93,9 @@ def test_signatures_show_privileges():
 def test_tables_have_no_row_for_what_is_not_there():
     from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, MATH
 
-    assert set(words.MATH_WORDS) == set(MATH)
-    assert set(words.ATOMIC_WORDS) == set(ATOMICS)
-    assert set(words.OPERANDS) <= set(COLLECTIVES)
+    assert set(member_words.MATH_WORDS) == set(MATH)
+    assert set(member_words.ATOMIC_WORDS) == set(ATOMICS)
+    assert set(member_words.OPERANDS) <= set(COLLECTIVES)
 
 
 def test_namespaces_list_what_they_have():

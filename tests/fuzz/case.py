@@ -13,7 +13,7 @@ import numpy as np
 
 from fuzz.declared import declared
 
-FAMILIES = ("memory", "loops", "calls", "pipelines", "boxes", "products", "roles", "clusters", "grid", "scalars", "forms", "parts", "flights", "relays", "handover", "records", "sizes")
+FAMILIES = ("memory", "loops", "calls", "pipelines", "boxes", "products", "roles", "clusters", "grid", "scalars", "forms", "parts", "flights", "relays", "handover", "records", "sizes", "strides")
 HEADER = "from __future__ import annotations\nfrom snap import *\n"
 _numbers = itertools.count()
 

@@ -218,13 +218,13 @@ class Compiled(Statements):
                 lane.v[slot] = self._shaped(lane.v[slot], None if extents is None else extents[n])
         highest = self.required[0]
         whole = Group(lanes, G.launch, G.level, G.align, G.turns, G.place)
-        groups = whole.divided(highest.level, highest.n)
+        groups = whole.divided(highest)
         if len(groups) == 1 and len(groups[0].lanes) == len(G.lanes):
             groups[0].turns, groups[0].place = G.turns, G.place
         self.program.together(groups, self._body(groups[0]), waits(self, self.node.body))
 
     def _body(self, G: Group) -> Callable:
-        threads, blocks = G.count("thread", 1), G.count("block", 1)
+        threads, blocks = G.count(Privilege("thread", 1)), G.count(Privilege("block", 1))
         whole = self.required[0].level in ("grid", "cluster", "block")
         known = (None if self.required[0].level == "grid" else threads, threads // blocks if whole else None)
         if known not in self._bodies:

@@ -115,6 +115,9 @@ def in_units(L: list, n: int | str | None) -> list[list[int]]:
     """The positions of lanes in L, for each n threads of a block (None: each block; or "cluster", "grid") together."""
     found: dict = {}
     for position, lane in enumerate(L):
+        if isinstance(n, int) and n < 32:  # a part of a warp is all that its group has of the block
+            found.setdefault(lane.block, []).append(position)
+            continue
         key = {None: lane.block, "cluster": lane.cluster, "grid": 0}.get(n) if not isinstance(n, int) else (lane.block, lane.thread // n)
         found.setdefault(key, []).append(position)
     units = list(found.values())
@@ -229,6 +232,9 @@ class Expressions:
 
     def units(self, node: ast.expr) -> Privilege | None:
         """What a privilege, or a level, is; None where an expression is something else."""
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "every":
+            level = self.units(node.value.func.value)
+            return None if level is None else level.every(self.number(node.value.args[0]))[self.number(node.slice)]
         if isinstance(node, ast.Subscript):
             level = self.units(node.value)
             return None if level is None else level[self.number(node.slice)]
@@ -526,7 +532,7 @@ class Expressions:
         if name == "count":
             p = self.privilege(node.args[0])
             known = self.threads // p.n if p.level == "thread" and self.threads is not None else None
-            return E("i32", lambda G, L: [G.count(p.level, p.n)] * len(L), known)
+            return E("i32", lambda G, L: [G.count(p)] * len(L), known)
         if name in self.program.operations["words"]:
             return self.program.operations["words"][name](self, node)
         return self._math(name, node)
@@ -545,7 +551,7 @@ class Expressions:
         p = self.target
         if p is None:
             return E("i32", lambda G, L: [0] * len(L))
-        return E("i32", lambda G, L: [G.unit(lane, p.level, p.n) for lane in L])
+        return E("i32", lambda G, L: [G.unit(lane, p) for lane in L])
 
     def _cast(self, t, node) -> E:
         parts = [self.expression(n) for n in node.args]

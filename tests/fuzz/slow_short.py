@@ -201,7 +201,9 @@ class _Forms:
 
     @staticmethod
     def level(e: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """A level, and how many units of it."""
+        """A level, and how many units of it; of a group at a stride, in code of such groups, the units that it has one of every few."""
+        if isinstance(e, ast.Subscript) and isinstance(e.value, ast.Call):
+            return e.value.func.value, e.slice
         return (e.value, e.slice) if isinstance(e, ast.Subscript) else (e, ast.Constant(1))
 
     @staticmethod

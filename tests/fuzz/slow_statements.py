@@ -589,7 +589,7 @@ class Statements(Expressions):
         may_wait = waits(self, body)
 
         def execute(G):
-            groups = G.divided(p.level, p.n)
+            groups = G.divided(p)
             if len(groups) == 1 and groups[0] is G:
                 return inside(G)
             signals = []

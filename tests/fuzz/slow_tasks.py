@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
+from fuzz.slow_text import Privilege
 from fuzz.slow_values import Memory, Trap
 
 PAUSES = 50_000  # after so many iterations in which nobody stores anything, all wait for one another
@@ -38,9 +39,10 @@ class Turns:
 
 
 class Group:
-    """Lanes that act as one.  align: what is known to divide the number of the first thread and block (0: everything does)."""
+    """Lanes that act as one.  align: what is known to divide the number of the first thread and block (0: everything does).  gaps: whether others lie among them."""
 
-    def __init__(self, lanes: list[Lane], launch, level: str, align=(0, 0), turns: Turns | None = None, place: int = 0):
+    def __init__(self, lanes: list[Lane], launch, level: str, align=(0, 0), turns: Turns | None = None, place: int = 0, gaps: bool = False):
+        self.gaps, self.ranks = gaps, {}
         self.lanes, self.launch, self.level, self.align, self.turns, self.place = lanes, launch, level, align, turns, place
         self.first = lanes[0]
 
@@ -53,20 +55,46 @@ class Group:
     def blocks(self) -> list[list[Lane]]:
         return self.chunks(lambda lane: lane.block)
 
-    def unit(self, lane: Lane, level: str, n: int) -> int:
-        """Which unit of n the lane is in, within this group."""
+    def unit(self, lane: Lane, p: Privilege) -> int:
+        """Which unit of p the lane is in, within this group."""
+        level, n = p.level, p.n
+        if p.apart > 1 or self.gaps:
+            return self._ranks(p)[self._of(lane, p)]
         if level == "thread":
             return (lane.number - self.first.number) // n
         if level == "block":
             return (lane.block - self.first.block) // n
         return (lane.cluster - self.first.cluster) // n if level == "cluster" else 0
 
-    def count(self, level: str, n: int) -> int:
-        last = self.lanes[-1]
-        return (self.unit(last, level, 1) + 1) // n
+    def count(self, p: Privilege) -> int:
+        if p.apart > 1 or self.gaps:
+            return len(self._ranks(p))
+        return (self.unit(self.lanes[-1], Privilege(p.level, 1)) + 1) // p.n
 
-    def divided(self, level: str, n: int) -> list[Group]:
+    def _of(self, lane: Lane, p: Privilege) -> tuple:
+        """Which unit of p a lane is in, of all in its block or cluster."""
+        if p.level == "thread":
+            return lane.block, p.of(lane.thread)
+        return (lane.cluster, p.of(lane.block if self.launch.cluster is None else lane.rank)) if p.level == "block" else (lane.cluster // p.n,)
+
+    def _ranks(self, p: Privilege) -> dict:
+        if p not in self.ranks:
+            self.ranks[p] = {of: k for k, of in enumerate(sorted({self._of(lane, p) for lane in self.lanes}))}
+        return self.ranks[p]
+
+    def _at_stride(self, p: Privilege) -> list[Group]:
+        """The groups of p where these lanes, or those of p, have others among them."""
+        parts: dict = {}
+        for lane in self.lanes:
+            parts.setdefault(self._of(lane, p), []).append(lane)
+        # A group's lanes follow one another in it; what divides their numbers is said of the lanes of such groups alone.
+        return [Group(parts[of], self.launch, p.level, (p.n, 0) if p.level == "thread" else (0, p.n), gaps=p.apart > 1) for of in sorted(parts)]
+
+    def divided(self, p: Privilege) -> list[Group]:
         """`group(level[n])`."""
+        level, n = p.level, p.n
+        if p.apart > 1 or self.gaps and level == self.level:
+            return self._at_stride(p)
         if level == "grid":
             return [self]
         first = self.first
@@ -91,7 +119,9 @@ class Group:
         """`split(level)`: for each case its groups.  None: what is left, in groups of the largest size that is aligned and divides."""
         cases: list[list[Group]] = [[] for _ in sizes]
         if level == "thread":
-            parents, unit, known = self.blocks(), lambda lane: lane.thread - self.first.thread, self.align[0]
+            parents, known = self.blocks(), self.align[0]
+            position = {id(lane): k for lanes in parents for k, lane in enumerate(lanes)}
+            unit = lambda lane: position[id(lane)]  # noqa: E731
         else:
             parents, unit, known = self.chunks(lambda lane: lane.cluster), self._block, self.align[1]
         for parent in parents:
@@ -112,7 +142,7 @@ class Group:
 
     def _case(self, parent, unit, offset, size, level, align) -> Group:
         lanes = [lane for lane in parent if offset <= unit(lane) < offset + size]
-        return Group(lanes, self.launch, level, (align, 0) if level == "thread" else (0, align))
+        return Group(lanes, self.launch, level, (align, 0) if level == "thread" else (0, align), gaps=self.gaps)
 
     def agreed(self, values: list, what: str):
         """The one value that all lanes hold."""

@@ -29,16 +29,43 @@ class Level:
     def __getitem__(self, n: int) -> Privilege:
         return Privilege(self.name, self.threads * n)
 
+    def every(self, apart: int) -> Every:
+        return Every(self[1], apart)
+
 
 @dataclass(frozen=True)
 class Privilege:
-    """Units of a level; under a name of its own, a level: `quad = thread[4]`, of which `quad[2]` are two."""
+    """Units of a level; under a name of its own, a level: `quad = thread[4]`, of which `quad[2]` are two.  At a stride, one run of every `apart`."""
 
     level: str
     n: int
+    run: int = 0
+    apart: int = 1
 
     def __getitem__(self, n: int) -> Privilege:
         return Privilege(self.level, self.n * n)
+
+    def every(self, apart: int) -> Every:
+        return Every(self, apart)
+
+    def of(self, unit: int) -> tuple[int, int]:
+        """The group that a unit of the level is in: among how many runs, and which of these."""
+        if self.apart == 1:
+            return unit // self.n, 0
+        among, where = divmod(unit, self.n * self.apart)
+        return among, where // self.run % self.apart
+
+
+@dataclass(frozen=True)
+class Every:
+    """`level.every(apart)`, of which `[n]` makes a privilege."""
+
+    of: Privilege
+    apart: int
+
+    def __getitem__(self, n: int) -> Privilege:
+        level, run = self.of.level, self.of.n
+        return Privilege(level, run * n, run, self.apart) if n > 1 < self.apart else Privilege(level, run * n)
 
 
 @dataclass(frozen=True)
@@ -247,6 +274,8 @@ def evaluate(node: ast.expr, lookup: Callable[[str], object]):
                 return Table(_TABLES[dtype], go(items))
             case ast.Call(func=ast.Name()) if node.func.id in _PYTHON and not node.keywords:
                 return _PYTHON[node.func.id](*(go(a) for a in node.args))
+            case ast.Call(func=ast.Attribute(attr="every")):
+                return go(node.func.value).every(go(node.args[0]))
             case ast.Call(func=ast.Attribute(attr="specialize")):
                 function = go(node.func.value)
                 return replace(function, constants=function.constants + tuple((k.arg, go(k.value)) for k in node.keywords))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from prove import honest_grids
 
+from prove import honest_grids
 from snap import *
 from snap.prove.verdict import Verdict
 

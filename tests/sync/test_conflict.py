@@ -51,7 +51,7 @@ def context():
     values = Values(threads=256)
     memo = Memo()
     values.systems = memo.systems
-    overlap = Overlap(values, 256, False, (128,), memo)
+    overlap = Overlap(values, 256, False, (Privilege(Level.THREAD, 128),), memo)
     return SimpleNamespace(overlap=overlap, memo=memo, pipelined=SimpleNamespace(numbered=set()), function=SimpleNamespace(apart=frozenset()))
 
 

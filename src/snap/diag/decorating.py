@@ -48,6 +48,9 @@ class Wrong:
     def __getitem__(self, n: object) -> Wrong:
         return self
 
+    def every(self, s: object) -> Wrong:
+        return self
+
 
 def whole_help(n: object) -> str:
     """Help with a quotient written as in Snap, in Python code: in decorators `/` is Python's."""
@@ -73,7 +76,7 @@ def is_count(n: object) -> bool:
 def wrong_count(word: str, n: object) -> Wrong:
     """Refuse `word[n]`, whose n is not a positive integer."""
     shown = ", ".join(map(str, n)) if isinstance(n, tuple) else repr(n)
-    error = SnapError(
+    return refused(
         Diagnostic(
             "SNAP018",
             f"`{word}[{shown}]` is not a privilege: the count must be a positive integer",
@@ -85,6 +88,27 @@ def wrong_count(word: str, n: object) -> Wrong:
             ),
         )
     )
+
+
+def wrong_stride(word: str, s: object, again: bool) -> Wrong:
+    """Refuse `word.every(s)`, whose s is not a positive integer, or which has a stride `again`."""
+    message, help = stride_refused(word, repr(s), again)
+    return refused(Diagnostic("SNAP018", message, caller_span(), help=whole_help(s) or help))
+
+
+def stride_refused(word: str, s: str, again: bool) -> tuple[str, str]:
+    """Say why `word.every(s)` is no level, and what to write instead."""
+    if again:
+        return f"`{word}` has a stride already", "a group has one stride: open `with group(...)` in a group"
+    return (
+        f"`{word}.every({s})` is not a level: the stride must be a positive integer",
+        f"write `{word}.every(2)`, or another positive constant",
+    )
+
+
+def refused(diagnostic: Diagnostic) -> Wrong:
+    """Raise the error; if errors are collected, keep it."""
+    error = SnapError(diagnostic)
     errors = collected.get()
     if errors is None:
         raise error

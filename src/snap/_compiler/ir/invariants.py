@@ -18,7 +18,7 @@ from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.hardware import NAMED_BARRIERS, WARP
 from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap._compiler.ir.synced import PointKind, Stage, SyncHalf
-from snap._compiler.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, Vector
+from snap._compiler.ir.types import BOOL, GRID1, THREAD1, WARP1, Array, Level, Place, Privilege, Scalar, Vector
 from snap._compiler.ir.walk import bytes_of, children, own_expressions, statements, target_type, variables, ways_out
 from snap.record import record
 
@@ -291,7 +291,8 @@ def _as_promised(said: Place, true: Place) -> bool:
     was called knows what its caller had to promise.
     """
     return len(said.levels) == len(true.levels) and all(
-        level == other and h.count == held.count and (held.align == h.align or h.align and held.align % h.align == 0)
+        (level, h.count, h.stride) == (other, held.count, held.stride)
+        and (held.align == h.align or h.align and held.align % h.align == 0)
         for (level, h), (other, held) in zip(said.levels, true.levels)
     )
 
@@ -412,9 +413,9 @@ def _point_fits(s: synced.Sync, around: Around) -> str:
     everyone = None if threads is None else threads.count  # of the block, or of all that a function is called by
     fits = {
         PointKind.THREAD: p == THREAD1,
-        PointKind.WARP: p.level is Level.THREAD and p.n <= WARP,
+        PointKind.WARP: p.level is Level.THREAD and p.shape.extent <= WARP,
         PointKind.NAMED: 0 < point.number < NAMED_BARRIERS
-        and (p.n % WARP == 0 if p.level is Level.THREAD else bool(point.threads)),
+        and (p.at_least(WARP1) if p.level is Level.THREAD else bool(point.threads)),
         PointKind.BLOCK: p.level is Level.BLOCK or p.level is Level.THREAD and p.n == everyone,
         PointKind.CLUSTER: p.level in (Level.CLUSTER, Level.BLOCK),
         PointKind.GRID: p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,

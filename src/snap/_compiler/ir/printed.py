@@ -34,6 +34,8 @@ def who(p: Privilege) -> tuple[str, tuple[UnitNumber, ...]]:
         return "grid", ()
     numbers = (UnitNumber.FIRST,) if p.n == 1 else (UnitNumber.FIRST, UnitNumber.LAST)
     text = f"{word} %u" if p.n == 1 else f"{word}s %u-%u"
+    if p.stride is not None:
+        text += f" ({p.stride.run} of every {p.stride.step})"
     return (f"block %u, {text}", (UnitNumber.BLOCK, *numbers)) if p.level is Level.THREAD else (text, numbers)
 
 

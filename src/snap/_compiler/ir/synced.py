@@ -55,7 +55,7 @@ _OF_LEVEL = {Level.BLOCK: PointKind.BLOCK, Level.CLUSTER: PointKind.CLUSTER, Lev
 
 def meets(group: Privilege) -> PointKind:
     """Return which barrier a collective of a group is."""
-    return _OF_LEVEL.get(group.level, PointKind.WARP if group.n <= WARP else PointKind.NAMED)
+    return _OF_LEVEL.get(group.level, PointKind.WARP if group.shape.span <= WARP else PointKind.NAMED)
 
 
 MAYBE = "maybe "  # in the reason of a point: nobody knows whether two threads meet there

@@ -360,17 +360,19 @@ class UnitPosition:
         return UnitPosition(self.terms, {**self.index, level: index}, place)
 
     def grouped(self, s: ir.Group) -> UnitPosition:
-        return self._counted(s.privilege.level, s.outer, s.privilege.n, s.place)
+        return self._counted(s.privilege, s.outer, s.place)
 
     def called(self, s: ir.Call) -> UnitPosition:
         place = s.function.place
-        return self._counted(place.top, s.place, place[place.top].count, place)
+        if place[place.top].count is None:
+            return self.entered(place.top, self.index.get(place.top, number(0)), place)
+        return self._counted(place.privilege, s.place, place)
 
-    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> UnitPosition:
-        index, held = self.index.get(level, number(0)), outer.held(level)
-        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
-            index = self.terms.modulo(index, n)
-        return self.entered(level, index, place)
+    def _counted(self, p: Privilege, outer: Place, place: Place) -> UnitPosition:
+        index, shape = self.index.get(p.level, number(0)), outer.inner(p)
+        if shape is not None:
+            index = shape.member(index, self.terms.arithmetic, outer.there_are(p.level))
+        return self.entered(p.level, index, place)
 
     def unit(self, target: Privilege, place: Place) -> Poly | None:
         """Return the index of the target's unit; None where it is not known how many units a level holds."""
@@ -382,4 +384,4 @@ class UnitPosition:
                 result = result * held.count
             if level is not Level.GRID:
                 result = result + self.index[level]
-        return self.terms.floor(result, target.n)
+        return place.shape(target).number(result, self.terms.arithmetic, place.units(target.level))

@@ -17,6 +17,7 @@ from math import prod
 from snap._compiler.analysis.concrete import Number, value
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned, elements
+from snap._compiler.ir.strides import NUMBERS
 from snap._compiler.ir.types import Level, Place, Scalar
 from snap._compiler.ir.walk import children, own_expressions, statements
 
@@ -107,8 +108,9 @@ class _Thread:
                 self.evaluated(s)
                 self.keep(var, bounds[0])
                 return self.loop(s, runs, body)
-            case ir.Group(privilege, body=body):
-                return self.inside(privilege.level, self.at.get(privilege.level, 0) % privilege.n, body)
+            case ir.Group(privilege, outer, body=body):
+                member = outer.shape(privilege).member(self.at.get(privilege.level, 0), NUMBERS)
+                return self.inside(privilege.level, member, body)
             case ir.Split():
                 return self.split(s)
             case ir.Partition(body=body) | ir.Claim(body=body) | ir.Turn(body=body):
@@ -241,7 +243,7 @@ class _Thread:
             case ir.Read(var):
                 return self.values.get(var.uid)
             case ir.UnitId(target, place):
-                return self.index(target.level, place) // target.n
+                return place.shape(target).number(self.index(target.level, place), NUMBERS)
             case ir.UnitCount(target, place):
                 return prod(self.held(place, level) for level in _down_to(target.level, place)) // target.n
             case _:

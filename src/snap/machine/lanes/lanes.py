@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from snap._compiler.ir.printed import UNNAMED
+from snap._compiler.ir.strides import NUMBERS
 from snap._compiler.ir.types import Level, Privilege
 from snap.diag.span import Span
 from snap.machine import watching
@@ -366,9 +367,9 @@ class Lanes:
         """The number of the unit that a lane (block * threads + thread) belongs to."""
         block, thread = np.divmod(lane, self.threads)
         if unit.level is Level.THREAD:
-            return block * -(-self.threads // unit.n) + thread // unit.n
+            return block * -(-self.threads // unit.n) + unit.shape.number(thread, NUMBERS)
         if unit.level is Level.BLOCK:
-            return block // unit.n
+            return unit.shape.number(block, NUMBERS)
         if unit.level is Level.CLUSTER:
             return block // (self.launch.blocks_per_cluster * unit.n)
         return np.zeros_like(block)

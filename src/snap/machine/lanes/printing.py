@@ -63,7 +63,7 @@ class Line:
         head, numbers = who(s.privilege)
         holes = (text.replace("%", "%%") + FORMATS[arg.type].replace("ll", "") for text, arg in zip(s.texts, s.args))
         said = "".join((*holes, s.texts[-1].replace("%", "%%")))
-        return Line(f"{head}: {said}" if said else f"{head}:", numbers, s.privilege.level, s.privilege.n)
+        return Line(f"{head}: {said}" if said else f"{head}:", numbers, s.privilege.level, s.privilege.shape.span)
 
     def show(self, lanes: Any, values: tuple, lead: object, m: object) -> None:
         shown = lanes.active(m) & lanes.full(lead)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.strides import NUMBERS, GroupShape
 from snap._compiler.ir.types import BF16, Scalar
 from snap.machine.lanes.lanes import Lanes
 from snap.machine.lanes.numbers import round_bf16, to_memory
@@ -32,6 +33,28 @@ def from_warps(lanes: Lanes, w: np.ndarray, n: int = WARP) -> np.ndarray:
     """Back to lanes; a value a warp, (blocks, warps, 1), is given to each of its lanes."""
     w = np.broadcast_to(w, (*w.shape[:2], n))
     return w.reshape(w.shape[0], -1)[:, : lanes.shape[1]]
+
+
+# ---- parts at a stride ----------------------------------------------------------------------------------------------
+
+
+def gathered(lanes: Lanes, x, shape: GroupShape):
+    """Put the values of each group at a stride side by side, so that its collectives are those of neighbors."""
+    if type(x) is tuple:
+        return tuple(gathered(lanes, part, shape) for part in x)
+    return lanes.full(x)[:, np.argsort(_side_by_side(lanes, shape))]
+
+
+def scattered(lanes: Lanes, x, shape: GroupShape):
+    """Give what `gathered` values became back to the lanes."""
+    if type(x) is tuple:
+        return tuple(scattered(lanes, part, shape) for part in x)
+    return x[:, _side_by_side(lanes, shape)]
+
+
+def _side_by_side(lanes: Lanes, shape: GroupShape) -> np.ndarray:
+    lane = np.arange(lanes.shape[1])
+    return shape.number(lane, NUMBERS) * shape.n + shape.member(lane, NUMBERS)
 
 
 # ---- shuffles -------------------------------------------------------------------------------------------------------

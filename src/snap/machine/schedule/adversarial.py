@@ -18,6 +18,7 @@ import numpy as np
 
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import SWIZZLE_PERIOD, WARP, WIDEST
+from snap._compiler.ir.strides import NUMBERS
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.walk import at_launch, statements
 from snap.machine import watching
@@ -372,8 +373,8 @@ class Schedule(MachineLaunch):
 
     def _take_number(self, at: tuple, arrival: Arrival) -> None:
         """The hardware tells named barriers apart by their numbers alone."""
-        _, block, start, n, _ = at
-        number = (block, arrival.source + (start // n if n else 0))
+        _, block, start, shape, _ = at
+        number = (block, arrival.source + (shape.number(start, NUMBERS) if shape else 0))
         other = self.barriers.get(self.numbers.get(number, at))
         if other is not None and self.numbers[number] != at:
             raise MachineError(

@@ -102,9 +102,10 @@ def _part(s: ir.Stmt) -> int:
     each on its own, 32 where that cannot be said.
     """
     match s:
-        case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:
+        case ir.Collective(requires=Privilege(level=Level.THREAD, n=n, stride=None)) if n in PARTS:
             return n
         case synced.Sync(point, place, SyncHalf.BOTH) if point.kind == PointKind.WARP:
             n = point.participants.n
-            return n if n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
+            neighbors = point.participants.stride is None
+            return n if neighbors and n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
     return WARP if isinstance(s, _TOGETHER) else 1

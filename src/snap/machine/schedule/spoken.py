@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snap._compiler.ir.operations import BITWISE
+from snap._compiler.ir.strides import NUMBERS, GroupShape
 
 if TYPE_CHECKING:
     from snap.machine.schedule.races import LoggedAccess
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
 
 _COMMUTE = frozenset(("add", "min", "max", *BITWISE))
 MOST_QUESTIONS = 20_000  # pairs of places that are compared in one look; what is left then is not reported
+WHOLE = GroupShape(0)  # all threads of the block
 MOST_ATOMICS = 40  # atomics on one element that are compared, from the last one
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Name what a warp has entered, and how many times; how many threads run it together, 0 for as many as around it;
-    and which case of a split it is.
+    """Name what a warp has entered, and how many times; which threads run it together, None for those around it; and
+    which case of a split it is.
     """
 
     number: int
     count: int
-    threads: int = 0
+    threads: GroupShape | None = None
     case: int = -1
 
 
@@ -145,11 +147,13 @@ def before(x: SpokenBy, z: SpokenBy) -> bool:
     (a, one), (b, other) = x, z
     if one == other:
         return a.at < b.at
-    k, together = 0, 0
+    k, together = 0, WHOLE
     while k < min(len(a.path), len(b.path)) and a.path[k] == b.path[k]:
         together = a.path[k].threads or together
         k += 1
-    if k in (len(a.path), len(b.path)) or together == 1 or together and one // together != other // together:
+    if k in (len(a.path), len(b.path)) or together.n == 1:
+        return False
+    if together is not WHOLE and together.number(one, NUMBERS) != together.number(other, NUMBERS):
         return False
     if a.lanes is b.lanes:
         return a.at < b.at

@@ -15,6 +15,7 @@ import numpy as np
 from snap._compiler.ir.expressions import AT_LAUNCH
 from snap._compiler.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
 from snap._compiler.ir.operations import MemoryOrder
+from snap._compiler.ir.strides import GroupShape
 from snap._compiler.ir.synced import PointKind
 from snap.machine.errors import FaultKind, MachineError, SideKind
 from snap.machine.flight.copies import Copies, Flight
@@ -129,7 +130,7 @@ class WarpLanes(Lanes, RegisterFile):
             self.launch.products[key] = Products(self.launch)
         return self.launch.products[key]
 
-    def enter(self, number: int, threads: int) -> None:
+    def enter(self, number: int, threads: GroupShape | None) -> None:
         count = self.times[number] = self.times.get(number, 0) + 1
         self.came[number, count] = len(self.came)
         self.path = (*self.path, Step(number, count, threads))
@@ -161,9 +162,11 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- barriers ----
 
-    def meet(self, kind: PointKind, index: np.ndarray, n: int, m, site: FaultSite, op: str, value, source: int):
+    def meet(
+        self, kind: PointKind, index: np.ndarray, n: int | GroupShape, m, site: FaultSite, op: str, value, source: int
+    ):
         """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its
-        position).
+        position); of a shape at a stride, `index` is the distance to its first thread.
         """
         active = self.active(m)[0]
         lanes = np.flatnonzero(active)
@@ -180,21 +183,24 @@ class WarpLanes(Lanes, RegisterFile):
             group, blocks = whole
             groups[kind, group, 0, 0] = (blocks * launch.threads, lanes)
         else:
-            first = threads - self.full(index)[0] % n  # the first thread of each lane's group
+            shape = n if isinstance(n, GroupShape) else GroupShape(n)
+            before = self.full(index)[0]
+            # the first thread of each lane's group
+            first = threads - (before if shape.stride is not None else before % shape.n)
             for start in np.unique(first[lanes]).tolist():
                 inside = lanes[first[lanes] == start]
-                if start >= threads[0] and start + n <= threads[-1] + 1:
-                    self._meet_within(inside, n, start, site)
+                if start >= threads[0] and start + shape.span <= threads[-1] + 1:
+                    self._meet_within(inside, shape, start, site)
                 else:
-                    groups[PointKind.NAMED, block, start, n] = (n, inside)
+                    groups[PointKind.NAMED, block, start, shape] = (shape.n, inside)
         if not groups:
             return None
         return (yield Arrival(groups, site, op, None if value is None else self.full(value), source))
 
-    def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: FaultSite) -> None:
-        if len(lanes) < n:
-            missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
-            text = f"only {len(lanes)} of {n} threads get here"
+    def _meet_within(self, lanes: np.ndarray, shape: GroupShape, start: int, site: FaultSite) -> None:
+        if len(lanes) < shape.n:
+            missing = next(t for t in (start + k for k in shape.members) if t not in self.thread[0][lanes])
+            text = f"only {len(lanes)} of {shape.n} threads get here"
             raise MachineError(
                 FaultKind.BARRIER_MISMATCH,
                 text,

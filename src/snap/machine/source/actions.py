@@ -10,7 +10,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.synced import meets
-from snap._compiler.ir.types import BLOCK1, Level, Privilege, Vector, as_element, scalar_of
+from snap._compiler.ir.types import BLOCK1, Level, Place, Privilege, Vector, as_element, scalar_of
 from snap._compiler.ir.walk import own_expressions, target_type
 from snap.machine.lanes.lanes import Watched
 from snap.machine.lanes.locals import Layout
@@ -30,14 +30,14 @@ from snap.machine.source.expressions import (
 )
 from snap.machine.source.positions import entered, sharded
 from snap.machine.source.variables import assign, store
-from snap.machine.source.writing import PartClaim, Writing
+from snap.machine.source.writing import SOURCE, PartClaim, Writing
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
 
 def group(w: Writing, s: ir.Group) -> None:
     before = w.relative
-    w.relative = entered(before, s.outer, s.privilege.level, s.privilege.n)
+    w.relative = entered(before, s.outer, s.privilege)
     with entering(w, s.number, s.privilege):
         w.mask = sequence(w, s.body)
     w.relative = before
@@ -50,7 +50,9 @@ def entering(w: Writing, number: int, together: Privilege):
         yield
         return
     where = w.bind("C.path", "w")
-    w.emit(f"C.enter({number}, {together.n if together.level is Level.THREAD else 0})")
+    shape = together.shape
+    threads = w.intern(shape, ("shape", shape), "S") if together.level is Level.THREAD else "None"
+    w.emit(f"C.enter({number}, {threads})")
     yield
     w.emit(f"C.path = {where}")
 
@@ -118,7 +120,17 @@ def collective(w: Writing, s: ir.Collective) -> None:
 
 
 def warp_collective(w: Writing, s: ir.Collective) -> str:
-    args, n = [expr(w, a) for a in s.args], s.requires.n
+    shape = s.requires.shape
+    if shape.stride is None:
+        return _of_neighbors(w, s, [expr(w, a) for a in s.args], w.mask)
+    how = w.intern(shape, ("shape", shape), "S")
+    args = [f"gathered(C, {expr(w, a)}, {how})" for a in s.args]
+    return f"scattered(C, {_of_neighbors(w, s, args, f'gathered(C, C.active({w.mask}), {how})')}, {how})"
+
+
+def _of_neighbors(w: Writing, s: ir.Collective, args: list[str], mask: str) -> str:
+    """The call for groups whose lanes follow one another."""
+    n = s.requires.n
     match s.op:
         case "shfl_xor" if n < WARP:  # stays within the part
             return f"shfl_xor(C, {args[0]}, {args[1]} & np.int32({n - 1}), {s.attr('width', n)})"
@@ -131,7 +143,7 @@ def warp_collective(w: Writing, s: ir.Collective) -> str:
         case "match_any" | "match_all":
             return f"{s.op}(C, {args[0]}, {w.type(s.args[0].type)}, {n})"
         case "elect":
-            return f"elect(C, {w.mask}, {n})"
+            return f"elect(C, {mask}, {n})"
         case "mma":
             shape = f"{s.attr('shape')!r}, {bool(s.attr('saturate'))}"
             return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},), {shape})"
@@ -151,7 +163,7 @@ def barrier_collective(w: Writing, s: ir.Collective) -> None:
     """One that its whole group waits for, or a part of it."""
     half, kind = COLLECTIVES[s.op].half, meets(s.requires).name
     if half is not SyncHalf.BOTH:
-        where = f"{s.attr('barrier')}, {group_of(w, s.requires)}, {w.mask}, {w.site(s.span, s.op)}"
+        where = f"{s.attr('barrier')}, {group_of(w, s.requires, s.place)}, {w.mask}, {w.site(s.span, s.op)}"
         w.emit(f"yield from meet_by_hand(C, PointKind.{kind}, SyncHalf.{half.name}, {where})")
         return
     value = expr(w, s.args[0]) if s.args else "None"
@@ -161,7 +173,7 @@ def barrier_collective(w: Writing, s: ir.Collective) -> None:
         text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
     else:
         site = w.site(s.span, s.op)
-        who = f"{group_of(w, s.requires)}, {w.mask}"
+        who = f"{group_of(w, s.requires, s.place)}, {w.mask}"
         op, source = ("", s.attr("number", 0)) if s.op == "sync" else (s.op, source)
         text = f"(yield from C.meet(PointKind.{kind}, {who}, {site}, {op!r}, {value}, {source}))"
     if s.targets:
@@ -170,11 +182,18 @@ def barrier_collective(w: Writing, s: ir.Collective) -> None:
         w.emit(text)
 
 
-def group_of(w: Writing, p: Privilege) -> str:
-    """Say how a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many
-    threads a group has.
+def group_of(w: Writing, p: Privilege, place: Place) -> str:
+    """Say how a thread finds the group of `p` it belongs to: its index in the current group, and how many threads a
+    group has; of groups at a stride, the distance to the first thread, and how they lie.
     """
-    return f"{w.position(Level.THREAD, w.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
+    index = w.position(Level.THREAD, w.relative[Level.THREAD])
+    if p.level is not Level.THREAD:
+        return f"{index}, 0"
+    among = place.shape(p)
+    if p.stride is None and among.stride is None:
+        return f"{index}, {p.n}"
+    offset = w.once(p.shape.offset(among.member(index, SOURCE), SOURCE), "r")
+    return f"{offset}, {w.intern(p.shape, ('shape', p.shape), 'S')}"
 
 
 # ---- asynchronous copies of elements --------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def sync(w: Writing, s: synced.Sync) -> None:
         return
     if s.part is synced.SyncHalf.BOTH:
         w.emit(
-            f"yield from C.meet(PointKind.{p.kind.name}, {group_of(w, p.participants)}, {w.mask}, {site}, '',"
+            f"yield from C.meet(PointKind.{p.kind.name}, {group_of(w, p.participants, s.place)}, {w.mask}, {site}, '',"
             f" None, {p.number})"
         )
     else:
@@ -187,7 +187,7 @@ def barrier_arrive(w: Writing, s: synced.MBarrierArrive) -> None:
     if s.copies:
         w.emit(f"C.copies.arrive({where}, {w.mask}, {w.site(s.span, s.point.object)})")
         return pause(w)
-    where += f", {group_of(w, s.by)}"
+    where += f", {group_of(w, s.by, s.place)}"
     w.emit(f"arrive_barrier(C, {where}, {w.mask}, {s.bytes}, {s.point.fence}, {w.site(s.span, s.point.object)})")
     pause(w)
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.types import Held, Level, Place
+from snap._compiler.ir.types import Held, Level, Place, Privilege
 from snap._compiler.ir.walk import bodies, expressions
 
-Chain = tuple[tuple[str, int], ...]  # ('group', n): index modulo n; ('case', offset): index minus offset
+# ('group', n): index modulo n; ('case', offset): index minus offset; ('stride', n, run, step): which member
+Chain = tuple[tuple, ...]
 Relative = dict[Level, Chain]
 
 
-def entered(relative: Relative, outer: Place, level: Level, n: int) -> Relative:
-    """Inside a group of n units; a group of all units changes nothing."""
-    held = outer.held(level)
-    if level is Level.GRID or (held is not None and held.count == n and not held.open):
+def entered(relative: Relative, outer: Place, p: Privilege) -> Relative:
+    """Inside a group; one of all units changes nothing."""
+    shape = outer.inner(p)
+    if shape is None:
         return relative
-    return {**relative, level: (*relative[level], ("group", n))}
+    stride = shape.stride
+    step = ("group", shape.n) if stride is None else ("stride", shape.n, stride.run, stride.step)
+    return {**relative, p.level: (*relative[p.level], step)}
 
 
 def sharded(relative: Relative, level: Level, case: ir.Case) -> Relative:
@@ -36,7 +39,7 @@ def at_start(f: synced.AnyFunction) -> Relative:
     if top is Level.GRID or count is None:
         return relative
     whole = Place(((top, Held(None)),))
-    return entered(relative, whole, top, count)
+    return entered(relative, whole, Privilege(top, count))
 
 
 class Positions:
@@ -56,7 +59,7 @@ class Positions:
                     self._of[id(part)] = relative if self._of.get(id(part), relative) == relative else None
             match s:
                 case ir.Group():
-                    self._body(s.body, entered(relative, s.outer, s.privilege.level, s.privilege.n))
+                    self._body(s.body, entered(relative, s.outer, s.privilege))
                 case ir.Split():
                     for case in s.cases:
                         self._body(case.body, sharded(relative, s.level, case))

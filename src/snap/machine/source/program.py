@@ -255,6 +255,8 @@ _HELPERS = (
     local_arrays.passed,
     local_arrays.window,
     local_arrays.look_up,
+    warps.gathered,
+    warps.scattered,
     warps.shfl,
     warps.shfl_up,
     warps.shfl_down,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.strides import GroupShape, IndexArithmetic, Stride
 from snap._compiler.ir.types import Array, Element, Level, Place, Privilege, Scalar
 from snap.machine.lanes import numbers
 from snap.machine.lanes.lanes import FaultSite
@@ -21,6 +22,12 @@ from snap.machine.source.positions import Chain
 Step: TypeAlias = "Callable[[Writing, Any], None]"
 PartClaim = tuple[Any, Privilege, Privilege]  # of a disjoint partition: what it is, its units, the scope
 SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
+SOURCE: IndexArithmetic[str] = IndexArithmetic(
+    lambda x, n: f"({x} // np.int32({n}))",
+    lambda x, n: f"({x} % np.int32({n}))",
+    lambda x, n: f"({x} * np.int32({n}))",
+    lambda x, y: f"({x} + {y})",
+)
 _ENTRY = {
     Level.CLUSTER: "rc",
     Level.BLOCK: "rb",
@@ -150,7 +157,9 @@ class Writing:
         if not chain:
             return _ENTRY[level]
         parent = self.position(level, chain[:-1])
-        op, n = chain[-1]
+        op, n, *stride = chain[-1]
+        if stride:
+            return self.once(GroupShape(n, Stride(*stride)).member(parent, SOURCE), "r")
         return self.once(f"{parent} {'%' if op == 'group' else '-'} np.int32({n})", "r")
 
     def unit_id(self, e: ir.UnitId) -> str:
@@ -166,7 +175,7 @@ class Writing:
         if text is None:
             text = "np.int32(0)"
         elif e.target.n > 1:
-            text = f"({text} // np.int32({e.target.n}))"
+            text = e.place.shape(e.target).number(text, SOURCE, e.place.units(e.target.level))
         return self.once(f"{text}.astype({self.dtype(e.type)})", "u")
 
     def unit_count(self, e: ir.UnitCount) -> str:

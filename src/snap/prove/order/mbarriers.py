@@ -370,7 +370,7 @@ class MBarriers:
         """Find by access how far behind it an arrival must be to tell of it (`lags`)."""
         units = self.threads.units_of(threads)
         small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
-        groups = self.meetings.groups(s.by.n, s, "") if small else []
+        groups = self.meetings.groups(s.by, s, "") if small else []
         bounds = Bounds(self.values.facts)
         for (site, ages), state in (self.here.tokens or {}).items():
             if site.register:

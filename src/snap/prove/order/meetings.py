@@ -15,6 +15,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.halves import half_of
 from snap._compiler.ir.operations import COLLECTIVES
+from snap._compiler.ir.strides import NUMBERS
 from snap._compiler.ir.synced import WHOLE, PointKind, SyncHalf, meets
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, Level, Privilege
 from snap.diag.span import Span
@@ -100,7 +101,7 @@ class Meetings:
     def barrier(self, kind: PointKind, p: Privilege, s: ir.Stmt, name: str) -> None:
         here, threads = self.here, self.threads
         if kind not in WHOLE:
-            groups = self.groups(p.n, s, name)
+            groups = self.groups(p, s, name)
             if p.n >= threads.unit:
                 self.together(p if p.level is Level.THREAD else BLOCK1, s, name)
                 here.change(lambda site, st: st.met(groups))
@@ -114,17 +115,20 @@ class Meetings:
             wide, every = CLUSTER if kind is PointKind.CLUSTER else GRID, (1 << threads.units) - 1
             here.change(lambda site, st: st.widened(wide, site.made, every))
 
-    def groups(self, n: int, s: ir.Stmt, name: str) -> list[int]:
-        """Return the groups of n threads that meet here, as units.  A name: incomplete groups are noted by it."""
+    def groups(self, p: Privilege, s: ir.Stmt, name: str) -> list[int]:
+        """Return the groups of threads that meet here, as units.  A name: incomplete groups are noted by it."""
+        shape, among = p.shape, self.here.at.place.shape(p)
+        whole = sum(1 << k for k in shape.members)
         found: dict[int, int] = {}
         for t in bits(self.here.active):
             i = self.here.relative(t)
             if i is None:
                 raise TooMuch("who meets here is not known", s.span)
-            found[t - i % n] = found.get(t - i % n, 0) | 1 << t
+            first = t - shape.offset(among.member(i, NUMBERS), NUMBERS)
+            found[first] = found.get(first, 0) | 1 << t
         for start, threads in found.items():
-            if threads != ((1 << n) - 1) << start and name:
-                self.hang(s, name, f"not all of {n} threads come to this barrier")
+            if threads != whole << start and name:
+                self.hang(s, name, f"not all of {p.n} threads come to this barrier")
         return [self.threads.units_of(threads, True) for threads in found.values()]
 
     def by_hand(self, s: ir.Collective, half: SyncHalf) -> None:
@@ -134,7 +138,7 @@ class Meetings:
         here, p = self.here, s.requires
         self.together(p, s, s.op)
         if p.level is Level.THREAD:
-            groups = self.groups(p.n, s, s.op)
+            groups = self.groups(p, s, s.op)
         else:
             groups = [self.threads.units_of(here.active, True)]
             if here.active != self.threads.everyone:

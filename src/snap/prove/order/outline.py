@@ -57,22 +57,22 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
                 case synced.Sync(point) if (
                     point.participants.level is Level.THREAD and point.kind is not PointKind.THREAD
                 ):
-                    parts.add(point.participants.n)
+                    parts.add(_run(point.participants))
                 case synced.MBarrierArrive(by=by) if by.level is Level.THREAD and by.n > 1:
                     parts.add(by.n)
                 case ir.Collective() if COLLECTIVES[s.op].barrier and s.requires.level is Level.THREAD:
-                    parts.add(s.requires.n)
+                    parts.add(_run(s.requires))
                 case ir.Split(level=Level.THREAD, cases=cases):
                     if any(isinstance(x, BARRIERS) for x in statements((s,))):
                         parts |= {c.size for c in cases if c.size > 1} | {c.offset for c in cases if c.offset}
                     offsets |= {c.offset for c in cases if c.offset}
-                case ir.Group(privilege) if privilege.level is Level.THREAD:
+                case ir.Group(privilege) if _neighbors(privilege):
                     sizes.add(privilege.n)
                 case ir.Act() if multiplied_into(s):
                     parts.add(WARP1.n)
-                case ir.Declare(var) if var.privilege.level is Level.THREAD:
+                case ir.Declare(var) if _neighbors(var.privilege):
                     sizes.add(var.privilege.n)
-                case ir.For(var) if var.privilege.level is Level.THREAD:
+                case ir.For(var) if _neighbors(var.privilege):
                     sizes.add(var.privilege.n)
     unit = gcd(*parts)
     kept: list[int] = []
@@ -81,6 +81,15 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
         if n > 1 and n < threads and aligned and (not kept or n % kept[-1] == 0):
             kept.append(n)
     return unit, kept
+
+
+def _neighbors(p: Privilege) -> bool:
+    return p.level is Level.THREAD and p.stride is None
+
+
+def _run(p: Privilege) -> int:
+    """Return how many neighbors a barrier never tells apart."""
+    return p.n if p.stride is None else p.stride.run
 
 
 BARRIERS = (synced.Sync, synced.MBarrierWait, synced.MBarrierArrive, ir.Collective, ir.Call)

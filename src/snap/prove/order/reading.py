@@ -54,13 +54,12 @@ class Indices:
     def entered(self, level: Level, index: Form, place: Place) -> Indices:
         return Indices({**self.index, level: index}, place)
 
-    def group(self, level: Level, outer: Place, n: int | None, place: Place) -> Indices:
-        """Enter a group of n units, which are counted in it."""
-        index, held = self.index.get(level, forms.ZERO), outer.held(level)
-        all_there_are = held is not None and not held.open and held.count == n
-        if level is not Level.GRID and n is not None and not all_there_are:
-            index = forms.remainder(index, n)
-        return self.entered(level, index, place)
+    def group(self, p: Privilege, outer: Place, place: Place) -> Indices:
+        """Enter a group, whose units are counted in it."""
+        index, shape = self.index.get(p.level, forms.ZERO), outer.inner(p)
+        if shape is not None:
+            index = shape.member(index, forms.FORMS, outer.there_are(p.level))
+        return self.entered(p.level, index, place)
 
     def case(self, s: ir.Split, case: ir.Case) -> tuple[Indices, list[Form]]:
         """Enter a case of a split; return what is known of the units that are there, too."""
@@ -80,7 +79,7 @@ class Indices:
                 found = forms.times(found, held.count)
             if level is not Level.GRID:
                 found = forms.add(found, self.index[level])
-        return forms.quotient(found, target.n)
+        return place.shape(target).number(found, forms.FORMS, place.units(target.level))
 
 
 class TooMuch(Exception):

@@ -224,12 +224,13 @@ class Questions:
         sizes = [n for n in self.sizes if n < self.threads]
         for k, n in enumerate([1, *sizes]):
             more = [*sizes, 0][k]
-            if unit.level is Level.THREAD and n >= unit.n:
+            if unit.level is Level.THREAD and n >= unit.shape.extent:
                 return
             shared = Privilege(Level.THREAD, more) if more else BLOCK1
             same = [] if not more else _equal(forms.quotient(t1, more), forms.quotient(t2, more))
             if unit.level is Level.THREAD:
-                same = [*same, *_equal(forms.quotient(t1, unit.n), forms.quotient(t2, unit.n))]
+                for x, y in zip(unit.shape.digits(t1, forms.FORMS), unit.shape.digits(t2, forms.FORMS)):
+                    same = [*same, *_equal(x, y)]
             for one in apart(forms.quotient(t1, n), forms.quotient(t2, n)):
                 yield shared, [*same, *region, one]
 

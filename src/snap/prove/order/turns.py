@@ -165,10 +165,10 @@ def _wide(s: ir.Stmt, size: int) -> bool:
         match x:
             case synced.Sync(point):
                 many = point.participants
-                if point.kind is not PointKind.THREAD and (many.level is not Level.THREAD or many.n > size):
+                if point.kind is not PointKind.THREAD and (many.level is not Level.THREAD or many.shape.extent > size):
                     return True
             case ir.Collective() if COLLECTIVES[x.op].barrier:
-                if x.requires.level is not Level.THREAD or x.requires.n > size:
+                if x.requires.level is not Level.THREAD or x.requires.shape.extent > size:
                     return True
             case ir.Call() if any(_wide(inner, size) for inner in x.function.body):
                 return True

@@ -111,7 +111,7 @@ class OrderWalk:
                 self.leave_call(s, value)
             case ir.Group(p):
                 before = self.here.at
-                self.here.at = before.group(p.level, s.outer, p.n, s.place)
+                self.here.at = before.group(p, s.outer, s.place)
                 self.body(s.body)
                 self.here.at = before
             case ir.Split():
@@ -293,7 +293,7 @@ class OrderWalk:
                 here.declare(p.var, here.form(a) if is_integer(p.var.type) else None, "given", inner)
         before, held = dict(values.known), values.facts
         self.returns.append([])
-        here.frame, here.at = inner, at.group(place.top, s.place, place[place.top].count, place)
+        here.frame, here.at = inner, at.group(place.privilege, s.place, place)
         self.body(s.function.body)
         here.frame, here.at, here.active = frame, at, active
         ends = self.returns.pop()

@@ -118,6 +118,8 @@ def _team(a: Site, b: Site) -> Privilege:
 
 
 def _units(p: Privilege) -> str:
+    if p.stride is not None:
+        return f"groups `{p}`"
     if p.level is not Level.THREAD:
         return f"{p.level.word}s" if p.n == 1 else f"groups of {p.n} {p.level.word}s"
     return {1: "threads", WARP: "warps", WARPGROUP: "warpgroups"}.get(p.n, f"groups of {p.n} threads")
@@ -189,7 +191,7 @@ def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:
 def _whole(s: Site, p: Privilege) -> bool:
     """Return whether a unit of p does all of it, where the hardware decides which thread does what."""
     wide = {Extent.ROWS: WARP, Extent.FRAGMENT: WARPGROUP}.get(s.extent, 1)
-    return p.level is not Level.THREAD or p.n % wide == 0
+    return p.level is not Level.THREAD or p.at_least(Privilege(Level.THREAD, wide))
 
 
 def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
@@ -242,11 +244,16 @@ def _same_unit(c: ProofContext, p: Privilege) -> list[Cond]:
     """Say that both are in one unit, as far as their names do not say so already."""
     t1, t2 = sides_of(c, c.walk.thread)
     if p.level is Level.THREAD:
-        return [equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))]
+        return [equal(_number(c, p, t1), _number(c, p, t2))]
     if p.level is Level.BLOCK and p.n > 1:
         b1, b2 = sides_of(c, c.walk.block)
-        return [equal(c.terms.floor(b1, p.n), c.terms.floor(b2, p.n))]
+        return [equal(_number(c, p, b1), _number(c, p, b2))]
     return []
+
+
+def _number(c: ProofContext, p: Privilege, unit: Poly) -> Poly:
+    """Return which group of p a unit of the level is in."""
+    return p.shape.number(unit, c.terms.arithmetic)
 
 
 def _other_unit(c: ProofContext, outer: Privilege, p: Privilege) -> Cond:
@@ -254,12 +261,12 @@ def _other_unit(c: ProofContext, outer: Privilege, p: Privilege) -> Cond:
     apart: list[Cond] = []
     if p.level is Level.THREAD:
         t1, t2 = sides_of(c, c.walk.thread)
-        apart.append(negated(equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))))
+        apart.append(negated(equal(_number(c, p, t1), _number(c, p, t2))))
     if outer.level > Level.BLOCK or outer.level is Level.BLOCK and outer.n > 1:
         b1, b2 = sides_of(c, c.walk.block)
-        n = p.n if p.level is Level.BLOCK else 1
+        of = p if p.level is Level.BLOCK else BLOCK1
         if p.level <= Level.BLOCK:
-            apart.append(negated(equal(c.terms.floor(b1, n), c.terms.floor(b2, n))))
+            apart.append(negated(equal(_number(c, of, b1), _number(c, of, b2))))
     if outer.level is Level.GRID and c.walk.cluster is not None:
         c1, c2 = sides_of(c, c.walk.cluster)
         apart.append(negated(equal(c1, c2)))

@@ -32,7 +32,7 @@ def is_of_bits(atoms: Iterable[Atom]) -> bool:
     return cut > 1
 
 
-class Beyond(Exception):
+class NotInBits(Exception):
     """The question has what vectors of this width do not say."""
 
 
@@ -40,7 +40,7 @@ def ask_in_bits(terms: Terms, conds: list[Cond], steps: int) -> tuple[dict[Atom,
     """Return the answer, and the steps that it took."""
     try:
         lines, base = _Vectors(terms, conds).lines()
-    except Beyond:
+    except NotInBits:
         return UNKNOWN, 0
     found, took = ask_z3(lines, steps)
     return (found if isinstance(found, NoModel) else {atom: found.get(_name(atom), atom.low) for atom in base}), took
@@ -66,7 +66,7 @@ class _Vectors:
         ends = [max(abs(atom.low), abs(atom.high)) for atom in self.atoms]
         self.width = max([*map(_most, sums), *ends, 1]).bit_length() + 2
         if self.width > MOST_WIDTH:
-            raise Beyond
+            raise NotInBits
 
     def lines(self) -> tuple[list[str], list[Atom]]:
         """Atoms are numbered as they are made, so that each is defined after its parts."""
@@ -100,7 +100,7 @@ class _Vectors:
             case ((kinds.MIN | kinds.MAX) as kind, (x, y)):
                 one, other = self._sum(x), self._sum(y)
                 return f"(ite ({_CHOSEN[kind]} {one} {other}) {one} {other})"
-        raise Beyond
+        raise NotInBits
 
     def _sum(self, p: Poly) -> str:
         parts = [self._number(p.constant)]

@@ -26,6 +26,7 @@ from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.kinds import AtomKind
 from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond, holds_for, polys
 from snap._compiler.ir.integers import Range
+from snap._compiler.ir.strides import IndexArithmetic
 from snap._compiler.ir.types import GRID1, Privilege
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
@@ -221,6 +222,9 @@ class Terms:
         self._known: dict[object, Poly] = {}
         self._spans: dict[Poly, Range] = {}  # of remainders, and of others that are known to lie there
         self._definitions: dict[Atom, list[Cond]] = {}
+        self.arithmetic: IndexArithmetic[Poly] = IndexArithmetic(
+            self.floor, self.modulo, lambda x, n: x * n, lambda x, y: x + y
+        )
 
     def span(self, p: Poly) -> Range:
         """Return where a polynomial lies: by the ranges of its atoms, as a remainder, or as it was told."""

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from snap._compiler.ir.strides import IndexArithmetic
 from snap._compiler.ir.word import Word
 
 
@@ -118,6 +119,9 @@ def quotient(x: Form, n: int) -> Form:
 
 def remainder(x: Form, n: int) -> Form:
     return subtract(x, times(quotient(x, n), n))
+
+
+FORMS: IndexArithmetic[Form] = IndexArithmetic(quotient, remainder, times, add)
 
 
 def value(form: Form, given: dict[LinearAtom, int]) -> int:

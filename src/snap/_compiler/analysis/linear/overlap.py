@@ -22,6 +22,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.strides import GroupShape
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap._compiler.ir.walk import statements
 
@@ -109,6 +110,15 @@ OLDEST = 8
 SameElement = tuple[list[Form], list[Form], bool]  # what is zero, what is not negative; whether elements are swizzled
 
 
+ONE = THREAD1.shape
+
+
+def _one_group(t1: Form, t2: Form, shape: GroupShape) -> list[Form]:
+    """Return what is zero where two threads are in one group of that shape."""
+    first, second = (shape.digits(t, forms.FORMS) for t in (t1, t2))
+    return [forms.subtract(x, y) for x, y in zip(first, second)]
+
+
 def before(loop: int) -> int:
     return ~loop
 
@@ -119,12 +129,17 @@ def older(age: int, most: int) -> int:
 
 
 class Overlap:
-    """`sizes`: of groups larger than a warp that the program tells apart; a barrier of such a group is looked for only
-    then.
+    """`sizes`: groups of whole warps, larger than one, that the program tells apart; a barrier of such a group is
+    looked for only then.
     """
 
     def __init__(
-        self, values: Values, threads: int | None, clusters: bool, sizes: tuple[int, ...] = (), memo: Memo | None = None
+        self,
+        values: Values,
+        threads: int | None,
+        clusters: bool,
+        sizes: tuple[Privilege, ...] = (),
+        memo: Memo | None = None,
     ):
         self.values, self.threads, self.sizes = values, threads, sizes
         # A block of a warp or less waits as its threads do.
@@ -145,7 +160,7 @@ class Overlap:
         """a happened before b.  Both belong to units of `owner`; pairs in different units do not touch the same
         memory.
         """
-        key = (a, b, owner.level, owner.n, ages)
+        key = (a, b, owner.level, owner.shape, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
             b = self._in_other_trips(b, ages)
@@ -159,7 +174,7 @@ class Overlap:
             self.ages = dict(ages)
             b = self._in_other_trips(b, ages)
             self.memo.answers[key] = not plainly_apart(a, b) and self._conflict(
-                a, b, THREAD1, across_blocks=False, unit=0
+                a, b, THREAD1, across_blocks=False, unit=None
             )
         return self.memo.answers[key]
 
@@ -170,45 +185,50 @@ class Overlap:
         if p == owner:
             return False
         if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
-            if self._conflict(a, b, owner, across_blocks=True, unit=1):
+            if self._conflict(a, b, owner, across_blocks=True, unit=ONE):
                 return True
             owner = BLOCK1
-        return p.level is Level.THREAD and self._conflict(a, b, owner, across_blocks=False, unit=p.n)
+        return p.level is Level.THREAD and self._conflict(a, b, owner, across_blocks=False, unit=p.shape)
 
     def _group(self, a: Footprint, b: Footprint, owner: Privilege) -> Privilege | None:
         if owner.level is Level.THREAD and owner.n == 1:
             return None
         if owner.level > Level.BLOCK or owner.level is Level.BLOCK and owner.n > 1:
-            if self._conflict(a, b, owner, across_blocks=True, unit=1):
+            if self._conflict(a, b, owner, across_blocks=True, unit=ONE):
                 return owner
             owner = BLOCK1
-        of_warps = owner.level is Level.BLOCK or owner.n % WARP == 0
+        of_warps = owner.level is Level.BLOCK or owner.at_least(WARP1)
         whole_warps = self.threads is not None and self.threads % WARP == 0 and of_warps
         within = owner if owner.level is Level.THREAD and owner.n <= WARP else self.small if owner == BLOCK1 else None
         # Where threads of different warps meet, threads do: of an array of which that was so before, it is asked first.
         arrays = (id(a.shape), id(b.shape))  # which the memo keeps
         across = None
         if within is None and whole_warps and arrays in self.wide:
-            across = self._conflict(a, b, owner, across_blocks=False, unit=WARP)
-        if not across and not self._conflict(a, b, owner, across_blocks=False, unit=1):
+            across = self._conflict(a, b, owner, across_blocks=False, unit=WARP1.shape)
+        if not across and not self._conflict(a, b, owner, across_blocks=False, unit=ONE):
             self.wide.discard(arrays)
             return None
         if within is not None:
             return within
         if whole_warps:
             if across is None:
-                across = self._conflict(a, b, owner, across_blocks=False, unit=WARP)
+                across = self._conflict(a, b, owner, across_blocks=False, unit=WARP1.shape)
             if not across:
                 return WARP1
             self.wide.add(arrays)
             most = self.threads or 0 if owner.level is Level.BLOCK else owner.n
-            for n in self.sizes:
-                if n < most and not self._conflict(a, b, owner, across_blocks=False, unit=n):
-                    return Privilege(Level.THREAD, n)
+            for p in self.sizes:
+                fits = owner.level is Level.BLOCK or owner.at_least(p)
+                if fits and p.n < most and not self._conflict(a, b, owner, across_blocks=False, unit=p.shape):
+                    return p
         return owner
 
-    def _conflict(self, a: Footprint, b: Footprint, owner: Privilege, across_blocks: bool, unit: int) -> bool:
-        """Tell whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
+    def _conflict(
+        self, a: Footprint, b: Footprint, owner: Privilege, across_blocks: bool, unit: GroupShape | None
+    ) -> bool:
+        """Tell whether threads in different units (groups of that shape, or different blocks) can touch one element;
+        None: whether one thread can.
+        """
         in_cluster = across_blocks and owner.level is Level.CLUSTER and owner.n == 1
         uniform = owner if in_cluster else GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
         system = self._system(a, b, uniform, across_blocks)
@@ -216,15 +236,15 @@ class Overlap:
             return False
         zero, positive, swizzled = system
         t1, t2 = self.pair
-        if unit == 0:
+        if unit is None:
             return self._possible([*zero, forms.subtract(t1, t2)], positive)
         if across_blocks:
             told = self.block[:1] if in_cluster else self.block
             apart = [tuple(forms.unknown((forms.SIDE, side, atom)) for side in (1, 2)) for atom in told]
         else:
-            apart = [(forms.quotient(t1, unit), forms.quotient(t2, unit))]
+            apart = [(unit.number(t1, forms.FORMS), unit.number(t2, forms.FORMS))]
             if owner.level is Level.THREAD:
-                zero = [*zero, forms.subtract(forms.quotient(t1, owner.n), forms.quotient(t2, owner.n))]
+                zero = [*zero, *_one_group(t1, t2, owner.shape)]
         # One access twice looks the same from both sides.
         told_apart = apart if a is b else [both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]
         one = forms.number(1)
@@ -232,7 +252,7 @@ class Overlap:
         if swizzled:
             return any(self._possible(zero, [*positive, more]) for more in first_is_more)
         of = told[0] if across_blocks else (forms.THREAD,)
-        larger = {(forms.SIDE, 1 if a is b else 2, of): 1 if across_blocks else unit}
+        larger = {(forms.SIDE, 1 if a is b else 2, of): 1 if across_blocks else unit.span}
         return _is_solved(zero, positive, first_is_more, larger) or self.memo.systems.feasible_with_one(
             zero, positive, first_is_more
         )
@@ -310,7 +330,7 @@ class Overlap:
         return found
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
-        name = (side, uniform.level, uniform.n, across_blocks)
+        name = (side, uniform.level, uniform.shape, across_blocks)
         found = self.memo.sided.get((f, name))
         if found is None:
             change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731

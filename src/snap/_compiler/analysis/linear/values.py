@@ -84,8 +84,7 @@ class Position:
 
     def grouped(self, s: ir.Group) -> Position:
         """In a group, whose units are counted in it."""
-        level, n = s.privilege.level, s.privilege.n
-        return self._counted(level, s.outer, n, s.place)
+        return self._counted(s.privilege, s.outer, s.place)
 
     def case(self, s: ir.Split, case: ir.Case) -> tuple[Position, list[Fact]]:
         """In a case of a split, and what is known of the units that are there."""
@@ -100,14 +99,16 @@ class Position:
     def called(self, s: ir.Call) -> Position:
         """In a function, whose units are those that it requires."""
         place = s.function.place
-        return self._counted(place.top, s.place, place[place.top].count, place)
+        if place[place.top].count is None:
+            return self.entered(place.top, self.index.get(place.top, forms.ZERO), place)
+        return self._counted(place.privilege, s.place, place)
 
-    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
-        """Among n units of the level; the index is what it was where these are all that there are."""
-        index, held = self.index.get(level, forms.ZERO), outer.held(level)
-        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
-            index = forms.remainder(index, n)
-        return self.entered(level, index, place)
+    def _counted(self, p: Privilege, outer: Place, place: Place) -> Position:
+        """Among the units of a group; the index is what it was where these are all that there are."""
+        index, shape = self.index.get(p.level, forms.ZERO), outer.inner(p)
+        if shape is not None:
+            index = shape.member(index, forms.FORMS, outer.there_are(p.level))
+        return self.entered(p.level, index, place)
 
 
 @dataclass(slots=True)
@@ -430,7 +431,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
             result = forms.times(result, held.count)
         if level is not Level.GRID:
             result = forms.add(result, at.index[level])
-    return forms.quotient(result, target.n)
+    return place.shape(target).number(result, forms.FORMS, place.units(target.level))
 
 
 def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position | None) -> list[Fact]:

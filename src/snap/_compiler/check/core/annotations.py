@@ -313,8 +313,18 @@ def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | No
     """
     copies, every = options.get("copies"), options.get("every")
     if every is None:
-        told = privilege_of(c, copies) if isinstance(copies, tree.Subscript) else None
-        return ("block", told.n) if told is not None and told.level is Level.BLOCK else None
+        if not isinstance(copies, tree.Subscript):
+            return None
+        told = privilege_of(c, copies)
+        if told is None or told.level is not Level.BLOCK:
+            return None
+        if told.stride is None:
+            return "block", told.n
+        raise c.type_error(
+            f"`copies=` takes neighbors, `block[n]`, and `{told}` are not",
+            copies.span,
+            help=f"`copies=block, every={told.stride.apart}`: every block that is so many after another",
+        )
     if copies is None or not _is_block(c, copies):
         raise c.type_error(
             "`every=` says which blocks hold copies of one value, and belongs to `copies=block`",

@@ -10,10 +10,15 @@ from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, SHUFFLE_WIDTHS, WARP, WARPGROUP
 from snap._compiler.ir.operations import COLLECTIVES
-from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege
+from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Held, Level, Privilege, at_stride
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
+
+
+def _shuffles(p: Privilege) -> bool:
+    """Decide whether such a group has shuffles: a warp, or a part of one."""
+    return p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS and p.shape.extent <= WARP
 
 
 def units(p: Privilege) -> str:
@@ -42,7 +47,7 @@ def agree_help(p: Privilege, have: Privilege, name: str, cooperative: bool) -> s
             f"{alone}, or agree first: `intrinsic.syncthreads_or({name})` on a condition, `intrinsic.broadcast({name})`"
             " on a value"
         )
-    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
+    if _shuffles(p):
         return (
             f"{alone}, or agree first: `intrinsic.any({name})` on a condition, `intrinsic.shfl({name}, 0)` on a value"
         )
@@ -74,7 +79,7 @@ def atomic_help(want: Want) -> str:
     told = ""
     if p == BLOCK1:
         told = "intrinsic.broadcast(v)"
-    elif p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
+    elif _shuffles(p):
         told = "intrinsic.shfl(v, 0)"
     elif p in (CLUSTER1, GRID1):
         told = f"intrinsic.broadcast_{p.level.word}(v)"
@@ -99,7 +104,7 @@ def one_value_help(p: Privilege, name: str) -> str:
     compute = f"it must be one value for `{p}`: compute it from values at `{p}` or above (`v: int @ {p} = ...`)"
     if p.level is Level.BLOCK and p.n == 1:
         return f"{compute}, or agree first: `intrinsic.broadcast({name})`"
-    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
+    if _shuffles(p):
         return f"{compute}, or agree first: `intrinsic.shfl({name}, 0)`"
     if p in (CLUSTER1, GRID1):
         return f"{compute}, or agree first{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}({name})`"
@@ -121,7 +126,7 @@ def read_by_one_help(p: Privilege) -> str:
     """
     if p.level is Level.BLOCK and p.n == 1:
         return "agree on what one thread read: `intrinsic.broadcast(v)`"
-    if p.level is Level.THREAD and p.n in SHUFFLE_WIDTHS:
+    if _shuffles(p):
         return "agree on what one thread read: `intrinsic.shfl(v, 0)`"
     if p in (CLUSTER1, GRID1):
         return f"agree on what one thread read{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}(v)`"
@@ -180,8 +185,11 @@ def read_down(
     )
 
 
-def dividing(count: int | None, p: Privilege) -> str:
-    """List the groups like p that divide this number of units."""
+def dividing(held: Held, p: Privilege) -> str:
+    """List the groups like p that divide what is held."""
+    count = held.count
+    if p.stride is not None or held.stride is not None:
+        return _dividing_at_strides(Privilege(p.level, count or 0, held.stride), p)
     found = [n for n in range(1, (count or 0) + 1) if not (count or 0) % n]
     near = sorted(sorted(found, key=lambda n: abs(n - p.n))[:3])
     like = f" {count}: {', '.join(f'`{p.level.word}[{n}]`' for n in near)}" if near else ""
@@ -189,6 +197,42 @@ def dividing(count: int | None, p: Privilege) -> str:
         return f"choose a count that divides{like}"
     whole = [n for n in (count - count % p.n, count + p.n - count % p.n) if 0 < n <= BLOCK_THREADS]
     return f"choose a count that divides{like}; or have whole {p.unit}s: {' or '.join(map(str, whole))} threads"
+
+
+def _dividing_at_strides(held: Privilege, p: Privilege) -> str:
+    """List the groups like p, of its runs or of single units, that divide what is held."""
+    runs = {1} if p.stride is None else {p.stride.run, 1}
+    like: dict[Privilege, tuple] = {}
+    for run in runs:
+        wanted = 1 if p.stride is None else p.stride.step // run
+        for apart in range(1, held.shape.extent // run + 1):
+            for n in range(2, held.shape.extent // (run * apart) + 1):
+                one = at_stride(Privilege(p.level, run), apart, n)
+                if one != held and held.at_least(one):
+                    like.setdefault(
+                        one, (run not in (p.n, p.stride and p.stride.run), abs(apart - wanted), abs(one.n - p.n))
+                    )
+    near = sorted(like, key=lambda one: (like[one], one.n))[:3]
+    what = f"choose a stride and a count that divide `{held}`" if held.n else "choose groups that divide"
+    return f"{what}: {', '.join(f'`{one}`' for one in near)}" if near else what
+
+
+def not_singled_out(c: Checker, p: Privilege, memory: str = "") -> tuple[str, str]:
+    """Say why no case of a split is one group p, and what to write instead; "" where one can be.  A case takes
+    neighbors among what the code holds.
+    """
+    word, held = p.level.word, c.place.held(p.level)
+    if held is None or p.n == 1:
+        return "", ""
+    if held.stride is not None and not Privilege(p.level, held.count or 1, held.stride).at_least(p):
+        return f"`{p}` is not made up of the {word}s here, which are `{c.place.privilege}`", dividing(held, p)
+    if c.place.shape(p).stride is None:
+        return "", ""
+    all_of_them = f"`with each({p}{f', {memory}' * bool(memory)}) as i:`"
+    return (
+        f"one group `{p}` cannot be singled out: other {word}s lie between its own",
+        f"open all of them, {all_of_them}, and decide by their number, `if i == 0:`",
+    )
 
 
 def opened(p: Privilege) -> str:
@@ -253,12 +297,13 @@ def write_up(
         )
     else:
         count = "a number its caller decides" if held.count is None else str(held.count)
+        where = f"there are {count}" if held.stride is None else f"they are `{c.place.privilege}`"
         c.report(
             "SNAP005",
-            f"`{p}` does not divide the {p.level.word}s here: there are {count}",
+            f"`{p}` does not divide the {p.level.word}s here: {where}",
             span,
             "not a divisor",
             secondary + inside,
-            help=dividing(held.count, p),
+            help=dividing(held, p),
         )
     return True

@@ -11,7 +11,7 @@ import types
 from snap._compiler.check.core.foreign import FOREIGN_TYPES
 from snap._compiler.check.core.names import as_definition, as_number
 from snap._compiler.frontend.names import is_array
-from snap._compiler.ir.types import Privilege
+from snap._compiler.ir.types import Every, Privilege
 from snap.surface import LevelName, Marker, Namespace, TypeName
 
 # What makes an array in NumPy, CuPy and torch, and what an array is there.
@@ -61,7 +61,9 @@ def instead_of(found: object, name: str) -> str:
     """Say which Python object can be captured in place of one that cannot; "" where there is nothing like it. name: the
     dotted name in the program.
     """
-    if as_definition(found) is not None or isinstance(found, (Marker, Namespace, LevelName, TypeName, Privilege)):
+    if as_definition(found) is not None or isinstance(
+        found, (Marker, Namespace, LevelName, TypeName, Privilege, Every)
+    ):
         return ""
     match found:
         case list() | tuple() | range() if found and all(as_number(one) is not None for one in found):
@@ -112,7 +114,7 @@ def describe_object(found: object) -> str:
     match found:
         case None:
             return "`None`"
-        case Marker() | Namespace() | LevelName():
+        case Marker() | Namespace() | LevelName() | Every():
             return f"`{found}`, a word of the language"
         case Privilege():
             return f"the privilege `{found}`"

@@ -30,6 +30,7 @@ from snap._compiler.check.core.annotations import chosen
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
 from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import expression, statement
+from snap._compiler.check.core.explain import not_singled_out
 from snap._compiler.check.core.known import as_constant, note_value
 from snap._compiler.check.core.lookups import (
     all_have_roles,
@@ -256,6 +257,9 @@ def _one(c: Checker, s: tree.With) -> tree.Body:
             secondary=where(c),
             help=f"choose the {word} first: `with one({word}), {expression_text(s.call)}:`",
         )
+    problem, help = not_singled_out(c, p)
+    if problem:
+        raise c.fail("SNAP014", problem, s.call.span, secondary=where(c), help=help)
     named = [*memory.items(), *named_inside(c, s.body, memory, p, s)]
     return expand.one(s, p, [expand.Handed(name, what, None) for name, what in named])
 
@@ -356,7 +360,7 @@ def nested(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
 
 def _hidden(p: Privilege) -> tuple[str, str]:
     """The names, which nobody can write, of a unit's number and of how many there are."""
-    unit = p.unit or f"{p.level.word}{p.n}"
+    unit = p.unit or str(p)
     return f"{unit}_number ", f"{unit}s "
 
 

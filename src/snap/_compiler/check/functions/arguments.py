@@ -93,7 +93,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
 
     top, *named = header.requires
     held = c.place.held(top.level)
-    if held is None or not held.multiple_of(top.n):
+    if held is None or not held.divides_into(top):
         raise c.fail(
             "SNAP008",
             f"`{name}` requires `{top}`, and this code holds {c.place}",

@@ -93,6 +93,9 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
             p = Privilege(p.level, p.units)
         if not isinstance(p, Privilege):
             raise wrong(f"`@requires` takes privileges, not {p!r}", "`@requires(grid[1], block[1], thread[256])`")
+        if p.stride is not None:
+            way = "leave the groups to the caller, or write the function as `@inline`, which runs with its caller's"
+            raise wrong(f"`@requires` takes neighbors, and those of `{p}` lie between other groups", way)
         privileges.append(p)
     levels = [p.level for p in privileges]
     if len(set(levels)) != len(levels):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,10 +132,11 @@ def colliding(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[Collisi
     for scope in scopes:
         if scope.handle.privilege == THREAD1:
             base = scope.above  # of the first unit that gave the memory away; a role's is its threads'
-            yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
+            units = base.shape.members if base.level is Level.THREAD else range(held.count)
+            yield from itertools.islice(_certain(scope, units), 1)
 
 
-def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
+def _certain(scope: OpenPartition, threads: Sequence[int]) -> Iterator[Collision]:
     sure = [(a, index, w) for w in (True, False) for a, index in _sure(scope, w)]
     if _one_each(sure):
         return
@@ -145,13 +146,13 @@ def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
         if not writes or elements is None:
             continue
         owner: dict[OneElement, int] = {}
-        for t, at in enumerate(elements):
+        for t, at in zip(threads, elements):
             if owner.setdefault(at, t) != t:
                 yield Collision(write, owner[at], write, t, True)
         for access, touched, also in known:
             if touched is None or access.view != write.view or access is write:
                 continue
-            for t, at in enumerate(touched):
+            for t, at in zip(threads, touched):
                 if owner.get(at, t) != t:
                     yield Collision(write, owner[at], access, t, also)
 
@@ -170,7 +171,7 @@ def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tu
             yield access, index
 
 
-def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) -> list[OneElement] | None:
+def _elements(index: tuple[Form, ...], threads: Sequence[int], agreed: set[LinearAtom]) -> list[OneElement] | None:
     """Say which element each thread of the first block touches: a number in each dimension, and what is added to it
     that all threads agree on, whatever it is. None where more than the thread's number decides.
     """
@@ -181,16 +182,16 @@ def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) ->
         if found is None:
             return None
         numbers.append(found)
-    return [(at, added) for at in (zip(*numbers) if numbers else itertools.repeat((), threads))]
+    return [(at, added) for at in (zip(*numbers) if numbers else itertools.repeat((), len(threads)))]
 
 
-def _by_thread(f: Form, threads: int) -> list[int] | None:
+def _by_thread(f: Form, threads: Sequence[int]) -> list[int] | None:
     """Evaluate a form for each thread."""
-    total = [f[0]] * threads
+    total = [f[0]] * len(threads)
     for atom, k in f[1]:
         match atom:
             case (forms.THREAD,):
-                values: Iterable[int] = range(threads)
+                values: Iterable[int] = threads
             case (forms.BLOCK,):
                 continue
             case (forms.DIV, x, n):

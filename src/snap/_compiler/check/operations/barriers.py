@@ -12,7 +12,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.halves import Halves, MatchFault, Misuse, has_halves
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import CollectiveOp, SyncHalf
-from snap._compiler.ir.types import GRID1, THREAD1, Level, Privilege
+from snap._compiler.ir.types import GRID1, THREAD1, Level, Privilege, meets_alone
 from snap.diag.error import Label
 from snap.diag.span import Span
 
@@ -58,6 +58,11 @@ def _cannot_meet(group: Privilege, half: SyncHalf) -> tuple[str, str] | None:
         return (
             f"{group.n} {group.level.word}s have none in common",
             "call it in code of one block, or of a cluster: `@kernel(threads=256, cluster=2)`",
+        )
+    if group.stride is not None and (half is not SyncHalf.BOTH or not meets_alone(group)):
+        return (
+            f"threads of `{group}` lie between those of others, from which it does not tell them apart",
+            f"call it in code of `{group.contiguous}`, around the groups at a stride",
         )
     if group.level is Level.THREAD and group.n % WARP and WARP % group.n and half is SyncHalf.BOTH:
         return (

@@ -44,6 +44,7 @@ from snap._compiler.ir.types import (
     Privilege,
     ScalarKind,
     Space,
+    meets_alone,
     scalar_of,
 )
 from snap.diag.span import Span
@@ -87,9 +88,10 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
         op = of_code(c, op, span)
     held = c.place.held(op.requires.level)
     if op.parts and held is not None and held.count in PARTS:
-        op = op.by(Privilege(Level.THREAD, held.count))
+        part = Privilege(Level.THREAD, held.count, held.stride)
+        op = op.by(part) if meets_alone(part) else op
     need = op.requires
-    if held is None or not held.multiple_of(need.n):
+    if held is None or not held.divides_into(need):
         raise c.fail(
             "SNAP016",
             f"`{op.name}` is executed by {need} together, and this code holds {c.place}",
@@ -123,6 +125,9 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     if need == CLUSTER1 and c.constructs[0].place is not None and c.constructs[0].place.held(Level.CLUSTER) is None:
         return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
     count = 0 if held is None else held.count or 0
+    if held is not None and held.stride is not None:
+        what = f"`{Privilege(Level.THREAD, count, held.stride)}` are parts of several warps"
+        return f"{what}, which only memory connects: let them write to shared memory, and read it after that scope"
     divides = [n for n in PARTS if count % n == 0 and held is not None and held.aligned_to(n)]
     if op.parts and count and divides:
         return (
@@ -144,6 +149,12 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
     attrs: list[tuple[str, object]] = []
     if op.name.startswith("shfl") and "width" in options:
         width = constant_int(c, options.pop("width"), "`width`")
+        if op.requires.stride is not None:
+            raise c.type_error(
+                f"`width=` is a number of neighbors, and the lanes of `{op.requires}` are at a stride",
+                e.span,
+                help="leave it out, or open a smaller group around the shuffle",
+            )
         if width not in SHUFFLE_WIDTHS:
             raise c.type_error(
                 "a shuffle's width is 2, 4, 8, 16 or 32",
@@ -255,6 +266,16 @@ def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: 
 def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
+    places = [construct.place for construct in c.constructs if construct.place is not None]
+    strided = next((place for place in places if place[Level.THREAD].stride is not None), None)
+    if strided is not None:
+        raise c.fail(
+            "SNAP016",
+            f"`setmaxnreg` is for roles, whose warpgroups follow one another; those of `{strided.privilege}` do not",
+            e.span,
+            secondary=(c.holding,),
+            help="call it outside of the groups at a stride: `roles(256, 128, registers=(232, 40))`",
+        )
     n = constant_int(c, e.args[0], "the number of registers")
     least, most = SET_REGISTERS
     if not least <= n <= most or n % REGISTER_UNIT:

@@ -13,7 +13,7 @@ from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
 from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import body, opens
-from snap._compiler.check.core.explain import declared, read_down, write_up
+from snap._compiler.check.core.explain import declared, not_singled_out, read_down, write_up
 from snap._compiler.check.core.names import captured_lambda, resolve
 from snap._compiler.check.core.privileges import wanted_privilege
 from snap._compiler.check.core.scalars import scalar
@@ -308,6 +308,8 @@ def _claim(c: Checker, s: tree.With, tail: bool) -> None:
             " owner"
         )
         help = _claimed_too_late(c, base, p, s)
+    elif (refused := not_singled_out(c, p, base.name))[0]:
+        problem, help = refused
     elif held is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None and not (

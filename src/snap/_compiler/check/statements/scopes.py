@@ -108,7 +108,7 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if isinstance(arg, tree.Sequence) and len(arg.items) == 1:
         arg = arg.items[0]
     p = wanted_privilege(c, arg, "`group`")
-    held, as_if = c.place.held(p.level), c.place.narrowed(p.level, Held(p.n, p.n))
+    held, as_if = c.place.held(p.level), c.place.narrowed(p.level, Held(p.n, p.n, stride=p.stride))
     if held is None:
         below = p.level < c.place.top
         raise c.not_opened(
@@ -125,32 +125,51 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
             help=f"open `group({p})` outside of this one" if not below else level_missing(p),
             place=as_if,
         )
-    if not held.multiple_of(p.n):
-        have = (
-            "a number its caller decides"
-            if held.count is None
-            else f"a multiple of {held.count}, says `@requires`"
-            if held.open
-            else str(held.count)
-        )
-        raise c.not_opened(
-            "SNAP002",
-            f"groups of {p.n} {p.level.word}s do not divide the {p.level.word}s here: there are {have}",
-            s.call.span,
-            "not a divisor",
-            (c.holding,),
-            help=(
-                f"{dividing(held.count, p)}; or name the level in `@requires`"
-                if held.count is None or held.open
-                else dividing(held.count, p)
-            ),
-            place=as_if,
-        )
+    if not held.divides_into(p):
+        raise _no_divisor(c, p, held, s.call.span, as_if)
     place = c.place.grouped(p)
     outer = c.place
     with c.at(place), c.block() as out, c.construct(ConstructKind.GROUP, s.head, f"`{s.form or f'group({p})'}`"):
         body(c, s.body, tail)
     c.out.append(ir.Group(p, outer, place, tuple(out), span=s.head))
+
+
+def _no_divisor(c: Checker, p: Privilege, held: Held, span: Span, as_if: Place) -> Abort:
+    """Refuse groups that the units here do not make up."""
+    word = p.level.word
+    if held.stride is not None:
+        return c.not_opened(
+            "SNAP002",
+            f"`{p}` is not made up of the {word}s here, which are `{c.place.privilege}`",
+            span,
+            "has others among them",
+            (c.holding,),
+            help=dividing(held, p),
+            place=as_if,
+        )
+    have = (
+        "a number its caller decides"
+        if held.count is None
+        else f"a multiple of {held.count}, says `@requires`"
+        if held.open
+        else str(held.count)
+    )
+    help = dividing(held, p)
+    extent = p.shape.extent
+    return c.not_opened(
+        "SNAP002",
+        (
+            f"groups of {p.n} {word}s do not divide the {word}s here: there are {have}"
+            if p.stride is None
+            else f"groups `{p}` do not divide the {word}s here: there are {have}"
+        ),
+        span,
+        "not a divisor",
+        (c.holding,),
+        note=f"{p.stride.apart} such groups lie between each other, in every {extent} {word}s" if p.stride else "",
+        help=f"{help}; or name the level in `@requires`" if held.count is None or held.open else help,
+        place=as_if,
+    )
 
 
 # ---- split ----------------------------------------------------------------------------------------------------------
@@ -221,6 +240,12 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int, tuple[tree.Ex
     if held.count is None:
         message = f"the caller decides how many {word}s there are"
         raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
+    if unit.stride is not None:
+        raise c.type_error(
+            f"a case of a split takes neighbors, and those of `{unit}` lie between other groups",
+            call.args[0].span,
+            help=f"open the groups, `with each({unit}) as i:`, and decide by their number: `if i < 2:`",
+        )
     return unit.level, unit.n, call.args[1:]
 
 
@@ -255,6 +280,16 @@ def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, of
 def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
     held = c.place[level]
     start = math.gcd(held.align, offset)
+    if held.stride is not None and size % held.stride.run and held.stride.run % size:
+        c.report(
+            "SNAP004",
+            f"this {s.part} of {size} {level.word}s ends within a run of {held.stride.run}",
+            case.head,
+            "neither divides the other",
+            (_shared_out(s, c.place.known(level), level),),
+            help=f"make it a divisor or a multiple of {held.stride.run}",
+        )
+        return False
     if start % size:
         c.report(
             "SNAP004",

@@ -23,7 +23,7 @@ from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import looks_at, puts_into
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Place
+from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Place, Privilege
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.diag.wording import called
@@ -201,6 +201,14 @@ def _takers(c: Checker, span: Span) -> Place:
             secondary=(Label(construct.span, f"divides {outer}"),),
             note="blocks do not know when another one is done",
             help=_turn_help(c.place),
+        )
+    if held.stride is not None or outer[Level.THREAD].stride is not None:
+        raise c.not_opened(
+            "SNAP020",
+            f"groups at a stride cannot take turns: other groups lie between the threads of `{c.privilege}`",
+            span,
+            secondary=(Label(construct.span, "the groups are made here"),),
+            help=f"`with group({Privilege(Level.THREAD, held.count or WARP)}):`, whose threads are neighbors",
         )
     if held.count is None or held.count % WARP or not held.aligned_to(WARP):
         raise c.not_opened(

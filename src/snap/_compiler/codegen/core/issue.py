@@ -35,7 +35,7 @@ def index(scope: Scope, threads: int | None = None) -> tree.Expr:
 def _position(scope: Scope, threads: int | None) -> LevelIndex:
     if threads is None or (scope.place.top is not Level.THREAD and threads >= scope.module.threads):
         return scope.positions[Level.THREAD]
-    return within(scope.positions, scope.place, Level.THREAD, threads)
+    return within(scope.positions, scope.place, Privilege(Level.THREAD, threads))
 
 
 def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:

@@ -15,6 +15,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WIDEST
 from snap._compiler.ir.printed import Assertion
+from snap._compiler.ir.types import Privilege
 from snap.diag.span import Span
 from snap.record import record
 
@@ -57,7 +58,7 @@ class Module:
     """threads: of a block.  cluster: blocks a cluster, 0 without clusters.  swizzled: whether an object of shared
     memory is.
 
-    barriers: the first number of the named barriers for groups of each size; rounds, round_count: the same for barriers
+    barriers: the first number of the named barriers for each kind of group; rounds, round_count: the same for barriers
     made of shared memory. arrivals: of barriers by hand in two parts, by number: the first mbarrier, how many there are,
     and how many threads arrive at each. buffer: bytes of the block's one shared buffer, mbarriers included; dynamic: it is given at
     launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
@@ -77,8 +78,8 @@ class Module:
     functions: list[tree.Function] = field(default_factory=list)
     printed: dict[str, str] = field(default_factory=dict)
     names: Namer = field(default_factory=lambda: Namer(at_file_scope))
-    barriers: dict[int, int] = field(default_factory=dict)
-    rounds: dict[int, int] = field(default_factory=dict)
+    barriers: dict[Privilege, int] = field(default_factory=dict)
+    rounds: dict[Privilege, int] = field(default_factory=dict)
     round_count: int = 0
     arrivals: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     min_arch: int = 80

@@ -17,8 +17,15 @@ from snap._compiler.codegen.core.names import Namer
 from snap._compiler.codegen.values import fold
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import I32, Level, Place
+from snap._compiler.ir.strides import GroupShape, IndexArithmetic
+from snap._compiler.ir.types import I32, Level, Place, Privilege
 
+CUDA: IndexArithmetic[tree.Expr] = IndexArithmetic(
+    lambda x, n: fold.binary("/", x, tree.Integer(n), I32),
+    lambda x, n: fold.binary("%", x, tree.Integer(n), I32),
+    lambda x, n: fold.binary("*", x, tree.Integer(n), I32),
+    lambda x, y: fold.binary("+", x, y, I32),
+)
 THREAD_INDEX, BLOCK_INDEX, BLOCKS = tree.Name("threadIdx.x"), tree.Name("blockIdx.x"), tree.Name("gridDim.x")
 
 
@@ -34,6 +41,8 @@ class LevelIndex:
     unsigned: bool = False
     offset: int = 0
     modulus: int = 0
+    shape: GroupShape | None = None
+    there_are: int | None = None
     original: bool = False
     source: LevelIndex | None = None
     uses: int = 0
@@ -47,21 +56,26 @@ class LevelIndex:
     @property
     def plain(self) -> bool:
         """Nothing to compute: a name would be another name for a name."""
-        return self.zero or (self.offset == 0 and self.modulus == 0 and isinstance(self.base, tree.Name))
+        unchanged = self.offset == 0 and self.modulus == 0 and self.shape is None
+        return self.zero or (unchanged and isinstance(self.base, tree.Name))
 
     def grouped(self, n: int) -> LevelIndex:
         """The index within groups of n."""
         if n == 1 or self.zero:
             return ZERO
-        if self.modulus and self.modulus % n:
+        if self.modulus and self.modulus % n or self.shape is not None:
             return LevelIndex(self, False, 0, n)
         return LevelIndex(self.base, self.unsigned, self.offset % n, n, source=self.source or self)
+
+    def strided(self, shape: GroupShape, there_are: int | None) -> LevelIndex:
+        """Which member of its group at a stride a unit is; there_are: how many units, where that is known."""
+        return ZERO if self.zero else LevelIndex(self, self.unsigned and self.plain, shape=shape, there_are=there_are)
 
     def sharded(self, offset: int) -> LevelIndex:
         """The index counted from `offset`."""
         if offset == 0 or self.zero:
             return self
-        if self.modulus:
+        if self.modulus or self.shape is not None:
             return LevelIndex(self, False, offset)
         return LevelIndex(self.base, self.unsigned, self.offset + offset, source=self.source or self)
 
@@ -78,6 +92,8 @@ class LevelIndex:
         if self.source is not None:
             self.source.uses += 1
         base = self.base.use() if isinstance(self.base, LevelIndex) else self.base or tree.Integer(0)
+        if self.shape is not None:
+            return self.shape.member(base, CUDA, self.there_are)
         moved = fold.binary("-", base, tree.Integer(self.offset), I32)
         return fold.binary("%", moved, tree.Integer(self.modulus), I32) if self.modulus else moved
 
@@ -140,10 +156,18 @@ def enter(positions: LevelIndices, inside: Place, level: Level, position: LevelI
     return {at: position if at == level else positions[at] for at, _ in inside.levels}
 
 
-def within(positions: LevelIndices, place: Place, level: Level, n: int) -> LevelIndex:
-    """The index at `level` in groups of n; where n is all there is, nothing changes."""
-    held = place[level]
-    return positions[level] if held.count == n and not held.open else positions[level].grouped(n)
+def group_number(module: Module, p: Privilege) -> tree.Expr:
+    """Which of the block's groups of p a thread is in."""
+    index: tree.Expr = THREAD_INDEX
+    return p.shape.number(index, CUDA, module.threads)
+
+
+def within(positions: LevelIndices, place: Place, p: Privilege) -> LevelIndex:
+    """The index in groups of p; where one is all there is, nothing changes."""
+    shape, position = place.inner(p), positions[p.level]
+    if shape is None:
+        return position
+    return position.grouped(shape.n) if shape.stride is None else position.strided(shape, place.there_are(p.level))
 
 
 def count(module: Module, place: Place, level: Level) -> tree.Expr:
@@ -178,7 +202,7 @@ def unit_id(module: Module, positions: LevelIndices, e: ir.UnitId) -> tree.Expr:
         position = positions[level]
         index = fold.binary("+", fold.binary("*", index, count(module, e.place, level), I32), position.use(), I32)
         unsigned |= position.unsigned and position.plain
-    return _signed(fold.binary("/", index, tree.Integer(e.target.n), I32), unsigned)
+    return _signed(e.place.shape(e.target).number(index, CUDA, e.place.units(e.target.level)), unsigned)
 
 
 def unit_count(module: Module, e: ir.UnitCount) -> tree.Expr:

@@ -75,7 +75,7 @@ def _argument(scope: Scope, param: ir.Param, arg: ir.Expr | ir.ArrayRef | ir.Mem
 def _position(scope: Scope, s: ir.Call) -> tree.Expr:
     top = s.function.place.top
     here = scope.positions[top]
-    inside = within(scope.positions, scope.place, top, s.function.place.known(top))
+    inside = within(scope.positions, scope.place, s.function.place.privilege)
     if inside is ZERO:
         return tree.Integer(0)
     return inside.use(signed=False) if inside is here else inside.formula()

@@ -123,7 +123,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Assert():
             return [printing.assertion(scope, s)]
         case ir.Group(privilege, _, place, inner):
-            position = within(scope.positions, scope.place, privilege.level, privilege.n)
+            position = within(scope.positions, scope.place, privilege)
             return _inner(scope, place, privilege.level, position, inner, last)
         case ir.Split():
             return _split(scope, s, last)

@@ -13,7 +13,7 @@ import re
 
 from snap._compiler.codegen.core import tree
 from snap._compiler.codegen.core.module import Helper, Module
-from snap._compiler.codegen.core.positions import THREAD_INDEX, within
+from snap._compiler.codegen.core.positions import THREAD_INDEX, group_number, within
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.values import fold
 from snap._compiler.ir import nodes as ir
@@ -135,11 +135,11 @@ def at(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stmt:
 def sync(scope: Scope, kind: PointKind, participants: Privilege) -> tree.Stmt:
     match kind:
         case PointKind.WARP:
-            return _evaluate("__syncwarp", *mask(scope, participants.n))
+            return _evaluate("__syncwarp", *mask(scope, participants))
         case PointKind.BLOCK:
             return _evaluate("__syncthreads")
         case PointKind.NAMED:
-            return _named(scope, participants.n)
+            return _named(scope, participants)
         case PointKind.CLUSTER:
             return _evaluate(scope.module.helper(CLUSTER_SYNC))
         case PointKind.GRID:
@@ -153,8 +153,7 @@ def by_hand(scope: Scope, s: ir.Collective) -> tree.Stmt:
     number, n = s.attr("number", 0), s.requires.n
     if not number:
         return sync(scope, meets(s.requires), s.requires)
-    group = fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
-    number = fold.binary("+", group, tree.Integer(number), I32)
+    number = fold.binary("+", group_number(scope.module, s.requires), tree.Integer(number), I32)
     return _evaluate(scope.module.helper(NAMED_SYNC), number, tree.Integer(n))
 
 
@@ -170,21 +169,33 @@ def _evaluate(function: str, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(function, args))
 
 
-def mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
-    """The lanes of this thread's group of n, as __syncwarp wants them; none for all of the warp."""
+def mask(scope: Scope, p: Privilege) -> tuple[tree.Expr, ...]:
+    """The lanes of this thread's group, as __syncwarp wants them; none for all of the warp."""
+    n = p.n
+    if p.stride is not None:
+        members = tree.Literal(f"0x{sum(1 << lane for lane in p.shape.members):x}u")
+        first = fold.binary("&", THREAD_INDEX, tree.Integer(first_lane(p)), I32)
+        return (members if first == tree.Integer(0) else tree.Binary("<<", members, first),)
     if n >= WARP:
         return ()
     lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")
     if n == scope.module.threads:
         return (lanes,)
     if WARP % n == 0 and scope.place[Level.THREAD].aligned_to(n):
-        first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))
+        first = tree.Binary("&", THREAD_INDEX, tree.Integer(first_lane(p)))
     else:
-        here = within(scope.positions, scope.place, Level.THREAD, n)
+        here = within(scope.positions, scope.place, p)
         inside = here.use(signed=False) if here is scope.positions[Level.THREAD] else here.formula()
         start = tree.Integer(0) if inside == THREAD_INDEX else fold.binary("-", THREAD_INDEX, inside, I32)
         first = fold.binary("%", start, tree.Integer(WARP), I32)
     return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
+
+
+def first_lane(p: Privilege) -> int:
+    """The bits of a thread's number that say which lane is the first of its part of the warp, of a power of two; of
+    parts at a stride, those between and above its members.
+    """
+    return WARP - 1 & ~p.shape.members[-1]
 
 
 def _numbered(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stmt:
@@ -193,8 +204,9 @@ def _numbered(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stm
     n = point.participants.n if point.participants.level is Level.THREAD else module.threads
     if part is SyncHalf.BOTH and n >= module.threads and not point.threads:
         return _evaluate("__syncthreads")
-    group = tree.Integer(0) if n >= module.threads else fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
-    base = point.number or _allocated(module, n)
+    p = point.participants
+    group = tree.Integer(0) if n >= module.threads else group_number(module, p)
+    base = point.number or _allocated(module, p)
     if base is None:
         raise ValueError("no hardware barrier is left for a barrier in two parts")
     number = fold.binary("+", group, tree.Integer(base), I32)
@@ -203,25 +215,25 @@ def _numbered(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stm
     )
 
 
-def _allocated(module: Module, n: int) -> int | None:
-    """The first number of the barriers for groups of n threads; None where no hardware barrier fits."""
-    base = module.barriers.get(n)
-    if base is None and n % WARP == 0:
-        used = 1 + sum(module.threads // size for size in module.barriers)
-        if used + module.threads // n <= NAMED_BARRIERS:
-            base = module.barriers[n] = used
+def _allocated(module: Module, p: Privilege) -> int | None:
+    """The first number of the barriers for groups of threads; None where no hardware barrier fits."""
+    base = module.barriers.get(p)
+    if base is None and p.n % WARP == 0:
+        used = 1 + sum(module.threads // other.n for other in module.barriers)
+        if used + module.threads // p.n <= NAMED_BARRIERS:
+            base = module.barriers[p] = used
     return base
 
 
-def _named(scope: Scope, n: int) -> tree.Stmt:
-    module = scope.module
+def _named(scope: Scope, p: Privilege) -> tree.Stmt:
+    module, n = scope.module, p.n
     if n >= module.threads:
         return _evaluate("__syncthreads")
-    group = fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
+    group = group_number(module, p)
     groups = module.threads // n
-    base = _allocated(module, n)
+    base = _allocated(module, p)
     if base is None:
-        first = module.rounds.setdefault(n, module.round_count)
+        first = module.rounds.setdefault(p, module.round_count)
         module.round_count = max(module.round_count, first + groups)
         word = tree.Unary("&", tree.Index(tree.Name(ROUNDS), fold.binary("+", group, tree.Integer(first), I32)))
         return _evaluate(module.helper(GROUP_SYNC), word, tree.Integer(n, "u"))

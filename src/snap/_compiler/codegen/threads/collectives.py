@@ -18,7 +18,7 @@ from snap._compiler.codegen.core.spelling import COMPONENTS, make_vector, type_n
 from snap._compiler.codegen.core.targets import target_lvalue
 from snap._compiler.codegen.hopper import arrivals
 from snap._compiler.codegen.memory import addresses
-from snap._compiler.codegen.threads import barriers, decisions
+from snap._compiler.codegen.threads import at_strides, barriers, decisions
 from snap._compiler.codegen.values.arithmetic import binary, bitcast, call, convert
 from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.codegen.values.mathematics import function
@@ -35,6 +35,7 @@ from snap._compiler.ir.types import (
     U64,
     Element,
     Level,
+    Privilege,
     Scalar,
     ScalarKind,
     Vector,
@@ -58,8 +59,11 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
     args = tuple(lower(scope, arg) for arg in s.args)
     type = s.args[0].type if s.args else None
     group = s.requires.n
-    mask = FULL if group >= WARP else barriers.mask(scope, group)[0]
+    mask = FULL if group >= WARP else barriers.mask(scope, s.requires)[0]
     match s.op:
+        case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor" if s.requires.stride is not None:
+            lane = at_strides.source_lane(module, s.op, s.requires, args[1])
+            return _shuffle(module, "__shfl_sync", as_element(type), mask, args[0], lane, WARP)
         case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
             lane = _lane_of_part(s, args[1])
             return _shuffle(module, SHUFFLES[s.op], as_element(type), mask, args[0], lane, s.attr("width", group))
@@ -68,16 +72,20 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case "any" | "all":
             return _truth(call(f"__{s.op}_sync", mask, *args))
         case "ballot":
-            return _of_part(group, call(module.helper(BALLOT_OF) if group < WARP else "__ballot_sync", mask, *args))
+            return _of_part(
+                module, s.requires, call(module.helper(BALLOT_OF) if group < WARP else "__ballot_sync", mask, *args)
+            )
         case "match_any" | "match_all" if group < WARP:
             helper = module.helper(_match_of(module, s.op, as_scalar(type)))
-            return _of_part(group, call(helper, mask, _matchable(module, args[0], as_scalar(type))))
+            return _of_part(module, s.requires, call(helper, mask, _matchable(module, args[0], as_scalar(type))))
         case "match_any":
             return call("__match_any_sync", mask, _matchable(module, args[0], as_scalar(type)))
         case "match_all":
             return call(
                 module.helper(_match_all(module, as_scalar(type))), _matchable(module, args[0], as_scalar(type))
             )
+        case "elect" if s.requires.stride is not None:
+            return at_strides.first(s.requires)
         case "elect":
             return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(group)), tree.Integer(0))
         case "broadcast":
@@ -91,9 +99,10 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case _ if s.op.startswith("reduce_"):
             op = s.op.removeprefix("reduce_")
             if group < WARP:
-                return call(
-                    f"{module.helper(_butterfly_of_parts(module, op, as_scalar(type)))}<{group}>", mask, args[0]
-                )
+                strided = s.requires.stride is not None
+                lanes = at_strides.arguments(s.requires) if strided else f"<{group}>"
+                helper = module.helper(_butterfly_of_parts(module, op, as_scalar(type), strided))
+                return call(f"{helper}{lanes}", mask, args[0])
             return _reduce(module, op, as_scalar(type), args[0])
         case _:
             return None
@@ -110,11 +119,13 @@ def _lane_of_part(s: ir.Collective, lane: tree.Expr) -> tree.Expr:
     return tree.Binary("&", lane, tree.Integer(s.requires.n - 1))
 
 
-def _of_part(group: int, lanes: tree.Expr) -> tree.Expr:
+def _of_part(module: Module, p: Privilege, lanes: tree.Expr) -> tree.Expr:
     """Bits of a part, counted from its first lane."""
-    if group >= WARP:
+    if p.stride is not None:
+        return at_strides.members(module, p, lanes)
+    if p.n >= WARP:
         return lanes
-    return tree.Binary(">>", lanes, tree.Binary("&", tree.Name("threadIdx.x"), tree.Integer(WARP - group)))
+    return tree.Binary(">>", lanes, tree.Binary("&", tree.Name("threadIdx.x"), tree.Integer(WARP - p.n)))
 
 
 def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
@@ -315,11 +326,14 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value) {{
     )
 
 
-def _butterfly_of_parts(module: Module, op: str, type: Scalar) -> Helper:
+def _butterfly_of_parts(module: Module, op: str, type: Scalar, strided: bool) -> Helper:
     """Shuffles serve all parts of a warp at once; the instruction that reduces 32 lanes would take them one after the
     other.
     """
-    name, spelled = f"snap_reduce_{op}_{type}_of", type_name(module, type)
+    name, spelled = f"snap_reduce_{op}_{type}_{'at' if strided else 'of'}", type_name(module, type)
+    shape, lane = (
+        ("int threads, int run, int step", "mask / run * step + mask % run") if strided else ("int threads", "mask")
+    )
     carried = "value" if type.bits >= 32 or type.is_float else "(int)value"
     combined = _combined(module, op, type)
     if op == "add" and type.kind is ScalarKind.INT and type.bits >= 32:  # sums wrap, as those of a whole warp do
@@ -328,11 +342,11 @@ def _butterfly_of_parts(module: Module, op: str, type: Scalar) -> Helper:
     return Helper(
         name,
         f"""\
-template <int threads>
+template <{shape}>
 static __device__ __forceinline__ {spelled} {name}(unsigned int lanes, {spelled} value) {{
     #pragma unroll
     for (int mask = threads / 2; mask > 0; mask /= 2) {{
-        const {spelled} other = ({spelled})__shfl_xor_sync(lanes, {carried}, mask, threads);
+        const {spelled} other = ({spelled})__shfl_xor_sync(lanes, {carried}, {lane}{"" if strided else ", threads"});
         value = {combined};
     }}
     return value;

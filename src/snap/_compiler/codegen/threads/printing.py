@@ -39,7 +39,7 @@ def _number(scope: Scope, s: ir.Print, which: UnitNumber) -> tree.Expr:
     first: tree.Expr = THREAD if level is Level.THREAD and which is not UnitNumber.BLOCK else BLOCK
     if level is Level.CLUSTER:
         first = tree.Binary("/", BLOCK, tree.Integer(scope.module.cluster or 1))
-    return first if which is not UnitNumber.LAST else tree.Binary("+", first, tree.Integer(s.privilege.n - 1))
+    return first if which is not UnitNumber.LAST else tree.Binary("+", first, tree.Integer(s.privilege.shape.span - 1))
 
 
 def _value(scope: Scope, arg: ir.Expr) -> tree.Expr:

@@ -119,7 +119,7 @@ class _Splitter:
     ) -> None:
         size = self.text.threads if b.mark.kind == PointKind.BLOCK else b.mark.participants.n
         held = b.mark.place.held(Level.THREAD)
-        if not size or size % WARP or held is None or held.count != size:
+        if not size or size % WARP or b.group.stride is not None or held is None or held.count != size:
             return
         everyone = frozenset(range(size // WARP))
         coming = frozenset().union(*(self.text.warps(first, size) for first, _ in sides))

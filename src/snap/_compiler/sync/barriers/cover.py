@@ -206,6 +206,12 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
         else primitive(edge.participants, gap.place, function)[1]
         or "a cluster has one barrier, and between `arrive` and `wait` it cannot meet at it for anything else"
     )
+    if edge.narrow is not None:
+        parts = ", whose threads are parts of several warps," if edge.narrow.level is Level.THREAD else ""
+        why = (
+            f"no barrier tells `{edge.narrow}`{parts} from its neighbors: all of `{edge.participants}` would wait, and"
+            f" {why}"
+        )
     a, b = edge.first, edge.second
     first, then = _plain_word(a), _plain_word(b)
     instruction = next((f for f in callees(function) if f.text and {a.site[1], b.site[1]} <= _numbers(f)), None)
@@ -263,6 +269,11 @@ def _way_out(edge: Edge, function: synced.Function) -> str:
         ),
         "",
     )
+    if edge.narrow is not None:
+        return (
+            f"{atomic}end the scope of `{edge.narrow}` after the first use, and open another one for the second: all of"
+            f" `{need}` wait between the two"
+        )
     if need.level is Level.GRID:
         meet = (
             f"move the two uses apart, so that `{need}` can meet at a barrier between them"

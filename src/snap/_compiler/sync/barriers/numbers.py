@@ -89,6 +89,8 @@ def _groups(text: Outline, barriers: list[Chosen]) -> range:
     size = _size(text, barriers[0])
     if size == text.threads:
         return range(1)
+    if barriers[0].group.stride is not None:
+        return range(text.threads // size)
     ranges = [text.groups(b.spot.body, size) if b.spot is not None else range(text.threads // size) for b in barriers]
     return range(min(r.start for r in ranges), max(r.stop for r in ranges))
 

@@ -148,6 +148,9 @@ class _Paths(Forward[frozenset[T]]):
         return open
 
 
+NO_INTERVAL = (0, 0, 0)  # of groups at a stride: no numbers of threads from .. to
+
+
 def _whole(n: int) -> tuple[int, int, int]:
     return n, 0, n
 
@@ -155,7 +158,7 @@ def _whole(n: int) -> tuple[int, int, int]:
 def _narrowed(runners: Runners, s: ir.Stmt, k: int) -> Runners:
     match s:
         case ir.Group(privilege) if privilege.level is Level.THREAD:
-            return (*runners, _whole(privilege.n))
+            return (*runners, _whole(privilege.n) if privilege.stride is None else NO_INTERVAL)
         case ir.Split(Level.THREAD, _, cases):
             case, (n, low, high) = cases[k], runners[-1]
             if case.rest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import BLOCK_THREADS, NAMED_BARRIERS, WARP
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import Level, Place, Privilege
+from snap._compiler.ir.types import WARP1, Level, Place, Privilege
 
 
 def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[PointKind | None, str]:
@@ -32,12 +32,12 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
             return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
     if p.n == 1:
         return PointKind.THREAD, ""
-    if WARP % p.n == 0:
+    if WARP % p.shape.extent == 0:
         return PointKind.WARP, ""
     threads = function.place[Level.THREAD].count
     if function.kernel and threads == p.n:
         return PointKind.BLOCK, ""
-    if p.n % WARP == 0:
+    if p.at_least(WARP1):
         groups = (threads or BLOCK_THREADS) // p.n
         if groups < NAMED_BARRIERS:  # number 0 is __syncthreads'
             return PointKind.NAMED, ""
@@ -52,12 +52,15 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
         )
     if place.top >= Level.BLOCK:
         return PointKind.BLOCK, ""
-    return None, f"groups of {p.n} threads share warps with their neighbors, and no barrier can tell them apart"
+    who = f"groups of {p.n} threads share" if p.stride is None else f"groups `{p}` share"
+    return None, f"{who} warps with their neighbors, and no barrier can tell them apart"
 
 
 def participants_in_words(p: Privilege, kind: PointKind, function: synced.Function) -> str:
     """Say who takes part in a barrier at which the whole group waits."""
     threads = function.place.held(Level.THREAD)
+    if p.stride is not None and kind in (PointKind.WARP, PointKind.NAMED):
+        return f"the threads of each `{p}`"
     match kind:
         case PointKind.THREAD:
             return "each thread by itself"

@@ -9,7 +9,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Kind, accesses, effects, loads, passed
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import BITWISE, MemoryOrder
-from snap._compiler.ir.types import Level
+from snap._compiler.ir.types import WARP1, Level, Privilege
 from snap._compiler.ir.walk import bodies, bytes_of, callees, statements
 from snap.diag.span import Span
 from snap.record import record
@@ -29,16 +29,19 @@ def reused(every: list[ir.Stmt]) -> set[int]:
     }
 
 
-def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
-    """Collect the sizes of groups larger than a warp, and of cases of splits, that the program tells apart."""
-    found: set[int] = set()
+def sizes(every: list[ir.Stmt]) -> tuple[Privilege, ...]:
+    """Collect the groups larger than a warp, and those of cases of splits, that the program tells apart; of groups at a
+    stride, those of whole warps, which have barriers.
+    """
+    found: set[Privilege] = set()
     for s in every:
         match s:
             case ir.Group(privilege) if privilege.level is Level.THREAD:
-                found.add(privilege.n)
+                found.add(privilege)
             case ir.Split(Level.THREAD, cases=cases):
-                found |= {case.size for case in cases}
-    return tuple(sorted(n for n in found if n > WARP))
+                found |= {Privilege(Level.THREAD, case.size, case.place[Level.THREAD].stride) for case in cases}
+    whole = (p for p in found if p.n > WARP and (p.stride is None or p.at_least(WARP1)))
+    return tuple(sorted(whole, key=lambda p: (p.n, p.shape.extent)))
 
 
 def nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:

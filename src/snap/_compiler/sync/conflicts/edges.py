@@ -14,7 +14,7 @@ from collections.abc import Collection
 from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.types import BLOCK1, Level, Privilege
+from snap._compiler.ir.types import BLOCK1, Level, Privilege, meets_alone
 from snap._compiler.sync.conflicts.concurrent import Concurrent, Counts, Regions
 from snap._compiler.sync.conflicts.conflict import conflict
 from snap._compiler.sync.conflicts.context import Context
@@ -172,13 +172,17 @@ class Finder(Visitor):
 
     def settled_edges(self, made: Collection[Token]) -> list[Edge]:
         """made: all accesses of the function.  A group that only some of a block's threads can form (128 of 192) meets
-        in code of its own; where there is none in between, all wait.
+        in code of its own; where there is none in between, all wait.  For threads at a stride that no barrier tells
+        from others, all those wait that lie between them.
         """
         threads = self.context.overlap.threads
         edges = [e for e in self.edges.values() if self.release_acquire.counts(e, made)]
         for edge in edges:
             p = edge.participants
-            if threads and p.level is Level.THREAD and threads % p.n:
+            if p.stride is not None and not meets_alone(p):
+                edge.narrow, p = p, p.contiguous
+                edge.participants = BLOCK1 if p.n == threads else p
+            if threads and p.level is Level.THREAD and threads % p.shape.extent:
                 here = (gap.place for gap in self.gaps.values() if edge.candidates >> gap.number & 1)
                 if not any(place.privilege.at_least(p) and place.holds(p) for place in here):
                     edge.participants = BLOCK1

@@ -271,3 +271,4 @@ class Edge:
     younger: int = 0  # of products: groups that have been begun since, at least
     late: int = 0  # of products: the candidates with all of these begun
     unless: tuple[ObjectKey, ...] = ()  # arrays in which threads have their own columns (release_acquire.py)
+    narrow: Privilege | None = None  # the group at a stride that needs it, where no barrier is for it alone

@@ -449,4 +449,12 @@ MUTANTS = (
            "        own |= more\n",
            "        break\n",
            ("tests/cli/test_artifacts.py::test_kernels_that_share_a_helper_are_one_text_that_compiles",)),
+    Mutant("as many arrive at a barrier by hand as its group has threads", "_compiler/codegen/hopper/arrivals.py",
+           "made = module.arrival_count, module.threads // n, n",
+           "made = module.arrival_count, module.threads // n, module.threads",
+           ("tests/test_corpus.py::test_ok_lowers[tests/ok/barriers_by_hand.py]",)),
+    Mutant("the words of barriers by hand count as shared memory", "_compiler/codegen/core/module.py",
+           "-(-8 * self.arrival_count // WIDEST) * WIDEST",
+           "0",
+           ("tests/test_corpus.py::test_ok_lowers[tests/ok/barriers_by_hand.py]",)),
 )

@@ -8,6 +8,7 @@ import pytest
 
 from snap import *
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
 from snap._compiler.ir.walk import statements
 from snap.machine import MachineError, run_adversarial
 from snap.prove.order.goal import order
@@ -162,6 +163,84 @@ def test_without_it_the_machine_finds_the_race_and_the_proof_does_not_show_the_o
     for seed in range(12):
         run_adversarial(bare, list(arguments(kernel)), 1, seed, found)
     assert found
+
+
+@kernel(threads=128)
+def teams_in_two_parts(x: ptr(const(int)), y: ptr(int)):
+    with each(block, y):
+        s: shared(int[128])
+        t: int @ thread[1] = id()
+        with each(thread, s):
+            s[t] = x[t]
+        with each(thread[64]):
+            intrinsic.arrive()
+            intrinsic.wait()
+        with each(thread, y):
+            y[t] = s[127 - t]
+
+
+@kernel(threads=128)
+def one_team_for_the_other(x: ptr(const(int)), y: ptr(int)):
+    with each(block, y):
+        s: shared(int[128])
+        t: int @ thread[1] = id()
+        with each(thread, s):
+            s[t] = x[t]
+        with each(thread[64]):
+            intrinsic.arrive()
+            intrinsic.wait()
+        with each(thread, y):
+            y[t] = s[t + 64 - t / 64 * 64]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kernel", [between, before_the_wait, teams_in_two_parts, one_team_for_the_other], ids=lambda k: k.__name__)
+def test_a_proof_counts_on_a_barrier_for_what_it_orders_and_no_more(kernel):
+    """Without the inferred barrier the pair is open."""
+    inferred_ones = lambda s: [("", ())] if isinstance(s, synced.Sync) else []  # noqa: E731
+    bare = next(made for _, made in mutations.edited(kernel._the_one({}).synced, inferred_ones))
+    assert order(bare).open
+    found: list = []
+    for seed in range(12):
+        run_adversarial(bare, list(arguments(kernel)), 1, seed, found)
+    assert found
+
+
+def test_groups_inside_and_functions_have_barriers_of_their_own():
+    @device(block)
+    def turned(s: ptr(shared(int)), v: int @ thread[1]) -> int @ thread[1]:
+        t: int @ thread[1] = id()
+        with each(thread, s):
+            s[t] = v
+        intrinsic.arrive()
+        intrinsic.wait()
+        return s[127 - t]
+
+    @kernel(threads=128)
+    def k(x: ptr(const(int)), y: ptr(int)):
+        with each(block, y):
+            s, o = shared(int[128]), shared(int[128])
+            t: int @ thread[1] = id()
+            with each(thread, o):
+                o[t] = x[t]
+            intrinsic.arrive()
+            v: int @ thread[1] = turned(s, x[t])
+            with each(warp, s) as w:
+                l: int @ thread[1] = id()
+                intrinsic.arrive()
+                v += w + l
+                intrinsic.wait()
+            intrinsic.wait()
+            with each(thread, y):
+                y[t] = o[127 - t] + v
+
+    assert inferred(k) == []
+    assert shown(k) == "ordered"
+    x, y = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
+    k[1](x, y)
+    assert (y == 2 * (127 - x) + x // 32 + x % 32).all()
+    assert k.races(x, y, blocks=1) == []
+    assert "snap_arrivals[6]" in k.cuda()  # one of the function, one of the block, four of its warps
 
 
 @pytest.mark.parametrize("op", ["arrive", "wait"])

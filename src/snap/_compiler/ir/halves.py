@@ -3,9 +3,9 @@
 Input: the body of a function, typed or synchronized.  Output: what is wrong, and where in the text a group has
 arrived and not waited yet.  Rule: each piece of code that one group executes together (a function's, a group's, a
 case's) has one such barrier.  On every path through it arrive and wait come in turn, arrive first; where paths meet,
-the group has arrived on all of them or on none; and at the end it has waited.  So all threads of the group, which take the
-same branches there, arrive and wait the same number of times.  Between the two a cluster meets at no other barrier: it
-has one.  Non-goals: who executes the code (the checker's), what the barriers order.
+the group has arrived on all of them or on none; and at the end it has waited.  So all threads of the group, which
+take the same branches there, arrive and wait the same number of times.  Between the two a cluster meets at no other
+barrier: it has one.  Non-goals: who executes the code (the checker's), what the barriers order.
 """
 
 from __future__ import annotations

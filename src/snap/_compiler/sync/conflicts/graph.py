@@ -290,7 +290,7 @@ class FlowWalk(Forward[Paths]):
         return paths
 
     def _met_by_hand(self, s: ir.Collective, paths: Paths) -> None:
-        """A barrier of the program's: tokens are ordered for that group.  Of one in two parts, those that were over
+        """A barrier of the program's: tokens are ordered for that group.  Of one in two parts, those that were there
         when it arrived.
         """
         group, barrier = s.requires, s.attr("barrier", 0)
@@ -299,7 +299,7 @@ class FlowWalk(Forward[Paths]):
             return altered(t, ordered=group) if t.ordered is None or group.at_least(t.ordered) else t
 
         def arrived(t: Token) -> Token:
-            return t if t.in_flight else altered(t, announced=t.announced | {barrier})
+            return altered(t, announced=t.announced | {barrier})
 
         def waited(t: Token) -> Token:
             return met(altered(t, announced=t.announced - {barrier})) if barrier in t.announced else t

@@ -340,7 +340,7 @@ OPERANDS = {
         " code of one group. Of a cluster `barrier.cluster.arrive`, of a block and any `thread[n]` an mbarrier that the"
         " compiler makes. A grid has none.",
     ),
-    "wait": ("", "Behind it every thread sees what the threads of the group did before they arrived."),
+    "wait": ("", "After it every thread sees what the threads of the group did before they arrived."),
     "setmaxnreg": (
         "n",
         "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives some to those that"
@@ -472,7 +472,7 @@ def collective(op: CollectiveOp) -> tuple[str, str]:
             privilege = f" @ {given.pop(0) if len(given) > 1 else given[0]}" if given else ""
             params.append(f"{name}: {_TYPES.get(name, 'T')}{privilege}")
     parts = ", or by an aligned part of it (`thread[8]`, ...)" * op.parts
-    group = "the group whose code it stands in" if op.own else f"`{op.requires}`"
+    group = "the group whose code it is in" if op.own else f"`{op.requires}`"
     text = f"{op.doc[:1].upper()}{op.doc[1:]}. Executed by {group} together{parts}."
     return f"({', '.join(params)}){result}", f"{text} {more}".strip()
 

@@ -245,7 +245,7 @@ def test_groups_inside_and_functions_have_barriers_of_their_own():
 
 @pytest.mark.parametrize("op", ["arrive", "wait"])
 def test_a_proof_asks_the_text_whether_the_parts_come_in_turn(op):
-    assert any("do not come in turn" in stuck.why for stuck in order(without(in_two_parts, op)).stuck)
+    assert any("not shown to alternate" in stuck.why for stuck in order(without(in_two_parts, op)).stuck)
 
 
 def test_a_wait_that_nobody_arrives_for_does_not_hang_the_machine():

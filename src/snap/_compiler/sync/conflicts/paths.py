@@ -185,8 +185,8 @@ class Paths:
             if not over(t):
                 return t
             settled = None if t.engine is Engine.COPIES else t.engine
-            no_more = dict(ordered=None, announced=frozenset())  # who met before did so before its end
-            return altered(t, engine=Engine.THREADS, settled=settled, crossed=0, since=self.crossed, **no_more)
+            t = altered(t, ordered=None, announced=frozenset())  # who met before did so before its end
+            return altered(t, engine=Engine.THREADS, settled=settled, crossed=0, since=self.crossed)
 
         for obj, held in list(self.tokens.items()):
             if are_registers(obj):

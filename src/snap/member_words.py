@@ -182,7 +182,7 @@ OPERANDS = {
         " code of one group. Of a cluster `barrier.cluster.arrive`, of a block and any `thread[n]` an mbarrier that the"
         " compiler makes. A grid has none.",
     ),
-    "wait": ("", "Behind it every thread sees what the threads of the group did before they arrived."),
+    "wait": ("", "After it every thread sees what the threads of the group did before they arrived."),
     "setmaxnreg": (
         "n",
         "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives some to those that"

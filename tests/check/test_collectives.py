@@ -167,9 +167,47 @@ def test_a_broadcast_names_a_thread_that_every_launch_has():
         assert [c for c, _ in codes(f"with group(cluster[1]):\n    x: int = intrinsic.broadcast_cluster(3, source={source})", CLUSTERED)] == found
 
 
+BY_HAND = ["sync", "arrive", "wait"]
+
+
+@pytest.mark.parametrize("body", ["intrinsic.sync()", "intrinsic.arrive()\n        intrinsic.wait()"])
+def test_a_barrier_by_hand_is_one_of_the_group_whose_code_it_is_in(body):
+    within = "grid[1], block[1], thread[192]"
+    for group in ("block[1]", "thread[64]", "thread[96]", "thread[32]", "thread[16]", "thread[2]"):
+        assert in_block(f"with group({group}):\n        {body}", within) == [], group
+    assert {code for code, _ in in_block(f"with group(thread[1]):\n        {body}", within)} == {"SNAP016"}
+    assert {code for code, _ in in_block(f"with group(thread[48]):\n        {body}", within)} == ({"SNAP020"} if "sync" in body else set())
+    assert {code for code, _ in codes(body.replace("        ", ""), COOPERATIVE)} == (set() if "sync" in body else {"SNAP020"})
+    assert codes(f"with group(cluster[1]):\n    {body.replace('        ', '    ')}", CLUSTERED) == []
+    assert [code for code, _ in codes(f"with group(cluster[2]):\n    {body.replace('        ', '    ')}", "grid[1], cluster[2], block[2], thread[32]")][:1] == ["SNAP020"]
+
+
+def test_barriers_by_hand_have_neither_operands_nor_results():
+    for name in BY_HAND:
+        assert use(f"intrinsic.{name}(3)")[:1] == ["SNAP018"]
+        assert use(f"x: int @ thread[1] = intrinsic.{name}()")[:1] == ["SNAP018"]
+        assert use(f"x: int @ thread[1] = 3 if w > 1 and intrinsic.{name}() else 4")[:1] == ["SNAP017"]
+
+
+@pytest.mark.parametrize("body, found", [
+    ("intrinsic.arrive()\nfor k in range(n):\n    intrinsic.wait()\n    intrinsic.arrive()\nintrinsic.wait()", []),
+    ("m: int = n\nwhile m > 3:\n    intrinsic.arrive()\n    intrinsic.wait()\n    if m > 7:\n        break\n    m -= 1", []),
+    ("if n > 3:\n    intrinsic.arrive()\nelse:\n    intrinsic.arrive()\nintrinsic.wait()", []),
+    ("if n > 3:\n    intrinsic.arrive()\n    intrinsic.wait()", []),
+    ("intrinsic.arrive()\nif n > 3:\n    intrinsic.wait()", ["SNAP021"]),
+    ("for k in range(n):\n    intrinsic.arrive()\n    if k == 3:\n        break\n    intrinsic.wait()", ["SNAP021"]),
+    ("for k in range(n):\n    intrinsic.arrive()\n    if k == 3:\n        continue\n    intrinsic.wait()", ["SNAP021"]),
+    ("intrinsic.arrive()\nwith group(thread[32]):\n    intrinsic.wait()\nintrinsic.wait()", ["SNAP021"]),
+    ("intrinsic.arrive()\nintrinsic.wait()\nintrinsic.wait()", ["SNAP021"]),
+])
+def test_arrive_and_wait_alternate_on_every_path(body, found):
+    inside = "".join(f"    {line}\n" for line in body.splitlines())
+    assert [code for code, _ in codes(f"with group(block[1]):\n{inside}", "grid[1], block[1], thread[64]", "n: int @ grid[1]")] == found
+
+
 def test_every_collective_is_tried_here_or_below():
     tried = {*ONE_ARGUMENT, *AT_BLOCK, *(f"{name}_{level}" for name in OF_ALL for level in ("cluster", "grid")), "shfl", "shfl_up", "shfl_down", "shfl_xor", "syncwarp", "syncthreads", "sync_cluster", "sync_grid", "mma", "ldmatrix", "stmatrix", "elect",
-             "setmaxnreg"}
+             "setmaxnreg", *BY_HAND}
     assert set(COLLECTIVES) <= tried
 
 

@@ -122,7 +122,7 @@ def launches_of(name: str) -> list[Made]:
 DROPPED = [("tree_reduce", "__syncthreads();"), ("async_copies", "snap_copy_wait<0>();"), ("split_sync", "snap_named_sync("), ("boxes", "snap_barrier_wait("),
            ("boxes", "snap_box_wait_read<0>();"), ("boxes", "snap_barrier_arrive_expect("), ("cluster_exchange", "snap_cluster_sync();"),
            ("cooperative", "snap_grid_sync("), ("shared_scopes", "__syncthreads();"), ("hgemm", "snap_barrier_wait("), ("hgemm", "snap_barrier_arrive("),
-           ("lookback_scan", "snap_named_sync(")]
+           ("lookback_scan", "snap_named_sync("), ("barriers_by_hand", "snap_named_sync("), ("barriers_by_hand", "arrived = snap_arrive(")]
 
 
 @pytest.mark.parametrize("name, what", DROPPED)

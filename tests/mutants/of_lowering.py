@@ -461,4 +461,8 @@ MUTANTS = (
            "-(-8 * self.arrival_count // WIDEST) * WIDEST",
            "0",
            ("tests/test_corpus.py::test_ok_lowers[tests/ok/barriers_by_hand.py]",)),
+    Mutant("blocks that have met by hand have begun", "_compiler/codegen/core/functions.py",
+           "        return op.barrier and op.half is not SyncHalf.ARRIVE and s.requires == CLUSTER1 and not s.targets\n",
+           "        return False\n",
+           ("tests/sync/test_barriers_by_hand.py::test_blocks_that_have_met_by_hand_have_begun",)),
 )

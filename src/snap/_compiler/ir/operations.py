@@ -263,7 +263,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
             barrier=True,
             half=SyncHalf.ARRIVE,
             own=True,
-            doc="first part of a barrier in two parts; nobody waits here",
+            doc="first part of a barrier in two parts; no thread waits here",
         ),
         CollectiveOp(
             "wait",

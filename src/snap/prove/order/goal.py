@@ -154,7 +154,7 @@ def halves_match(walk: OrderWalk) -> None:
     """Check barriers of the program's in two parts: on all paths they come in turn, and the last part last."""
     for f in walk.here.functions:
         for wrong in Halves(f.body).wrong if has_halves(f.body) else ():
-            why = "`arrive` and `wait` do not come in turn on all ways here"
+            why = "`arrive` and `wait` are not shown to alternate on all paths here"
             walk.meetings.hang(wrong.at, "arrive and wait", why)
 
 

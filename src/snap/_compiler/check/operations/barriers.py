@@ -31,7 +31,7 @@ def of_code(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
             "each thread would wait for itself",
             (c.holding,),
             help="leave it out: barriers are inferred, where an `each`, `partition` or `claim` ends. To call it by"
-            " hand, do so in code of the group that meets, behind the scope of single threads",
+            " hand, do so in code of the group that meets, after the scope of single threads",
         )
     why = _cannot_meet(group, op.half)
     if why:
@@ -108,12 +108,12 @@ _SAID = {
     ),
     Misuse.ONE_WAY: (
         "`{group}` has arrived on one way through this `if`, and not on the other",
-        "arrive and wait on both ways, or on none",
+        "arrive and wait on both ways, or on neither",
     ),
     Misuse.ROUND: (
         "`{group}` has arrived at one end of an iteration of this loop, and not at the other",
         "put `intrinsic.wait()` into the iteration that arrives; or arrive before the loop, wait at the top of an"
-        " iteration, arrive at the end of it, and wait behind the loop",
+        " iteration, arrive at the end of it, and wait after the loop",
     ),
     Misuse.ENDS: (
         "`{group}` arrives and does not wait before its code ends",

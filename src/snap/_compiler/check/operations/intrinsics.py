@@ -135,9 +135,12 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
             f" whole warps would take a multiple of {need.n}"
         )
     if op.name in ("syncwarp", "syncthreads", "sync_cluster", "sync_grid"):
+        by_hand = f"call it from code at privilege `{need}`"
+        if c.place.privilege != THREAD1:
+            by_hand = f"write `intrinsic.sync()`, a barrier of `{c.place.privilege}` here; or {by_hand}"
         return (
             "leave it out: barriers are inferred, where an `each`, `partition` or `claim` ends; so end that scope"
-            f" before this line, and begin another. To call it by hand, do so from code at privilege `{need}`"
+            f" before this line, and begin another. By hand, {by_hand}"
         )
     if count < need.n:
         return f"call it from code at privilege `{need}`{opened(need)}, before going down to `{c.privilege}`"

@@ -30,6 +30,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import accesses
 from snap._compiler.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, Array, as_array
 from snap._compiler.ir.walk import bodies, statements
@@ -331,7 +332,7 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
     None where there is neither.
     """
     for s in body:
-        if isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part is not synced.SyncHalf.ARRIVE:
+        if _meets_the_cluster(s):
             return False
         found = [_reaches_out_first(inner) for inner in bodies(s)]
         if True in found or _reaches_out(s):
@@ -339,6 +340,14 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
         if False in found and isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
             return False
     return None
+
+
+def _meets_the_cluster(s: ir.Stmt) -> bool:
+    """Return whether the blocks of the cluster have waited for each other after it.  A vote reaches out itself."""
+    if isinstance(s, ir.Collective):
+        op = COLLECTIVES[s.op]
+        return op.barrier and op.half is not SyncHalf.ARRIVE and s.requires == CLUSTER1 and not s.targets
+    return isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part is not SyncHalf.ARRIVE
 
 
 def _reaches_out(s: ir.Stmt) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Any
 
 from snap._compiler.analysis.linear.footprints import Footprint
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
@@ -186,8 +185,8 @@ class Paths:
             if not over(t):
                 return t
             settled = None if t.engine is Engine.COPIES else t.engine
-            no_more: dict[str, Any] = dict(ordered=None, announced=frozenset())  # who met before did so before its end
-            return altered(t, engine=Engine.THREADS, settled=settled, crossed=0, since=self.crossed, **no_more)
+            t = altered(t, ordered=None, announced=frozenset())  # who met before did so before its end
+            return altered(t, engine=Engine.THREADS, settled=settled, crossed=0, since=self.crossed)
 
         for obj, held in list(self.tokens.items()):
             if are_registers(obj):

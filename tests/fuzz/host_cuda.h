@@ -225,6 +225,9 @@ void bar(int number, int threads, bool waits);
 void warp_sync(unsigned int mask);
 unsigned long long shuffle(const char* name, int mode, unsigned int mask, unsigned long long bits, int by, int width);
 unsigned int vote(const char* name, unsigned int mask, bool value);
+static inline unsigned int elected(unsigned int members) {  // the lane that elect.sync chooses: not the first where there are others
+    return 31 - __builtin_clz(members & 0x00ffffffu ? members & 0x00ffffffu : members);
+}
 unsigned int reduce(const char* name, unsigned int mask, unsigned int value);
 unsigned int match(const char* name, unsigned int mask, unsigned long long bits);
 void spins();     // a strong load: others may have to go on before it says something else

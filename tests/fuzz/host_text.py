@@ -353,6 +353,11 @@ def _halves(o: Operands) -> str:
     return f"{o[0][0]} = (unsigned short){o[1]}; {o[0][1]} = (unsigned short)({o[1]} >> 16);"
 
 
+def _elect(m: re.Match, o: Operands) -> str:
+    """Any one of the members, and always the same: nothing may rely on the first."""
+    return f'ptx_{o[0].partition("|")[2]} = (threadIdx.x & 31) == {HOST}elected({HOST}vote("elect.sync", {o[1]}, true));'
+
+
 _SCOPE = r"(?:cta|cluster|gpu|sys)"
 PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"fence\.sc\..*|fence\.proxy\.async.*|fence\.mbarrier_init\..*|prefetch\..*|cp\.async\.bulk\.prefetch\..*|setmaxnreg\..*|wgmma\.fence\..*", _nothing),
@@ -366,6 +371,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"cvt\.rn\.satfinite\.(e4m3|e5m2)x2\.f32", lambda m, o: f'{o[0]} = {HOST}small_bits("{m.group(1)}", {o[1]}) << 8 | {HOST}small_bits("{m.group(1)}", {o[2]});'),
     (r"cvt\.rn\.f16x2\.(e4m3|e5m2)x2", lambda m, o: f'{o[0]} = {HOST}same_bits<unsigned short>(__float2half((float){HOST}small_float("{m.group(1)}", {o[1]} & 255)));'),
     (r"cvt\.f32\.f16", lambda m, o: f"{o[0]} = __half2float({HOST}same_bits<__half>({o[1]}));"),
+    (r"elect\.sync", _elect),
     (r"bar\.sync", lambda m, o: _call("bar", *o, "true")),
     (r"bar\.arrive", lambda m, o: _call("bar", *o, "false")),
     (r"barrier\.cluster\.(arrive)\.(?:release|relaxed)", _cluster),
@@ -400,7 +406,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"mov\.u32", lambda m, o: f"{o[0]} = {o[1]};"),
     (r"and\.b32", lambda m, o: f"const unsigned int both_ = {o[1]} & {o[2]}; __builtin_memcpy(&{o[0]}, &both_, 4);"),
     (r"setp\.(ne|eq)\.[bu]32", lambda m, o: f"{o[0]} = {o[1]} {'!=' if m.group(1) == 'ne' else '=='} {o[2]};"),
-    (r"selp\.b(?:16|32)", lambda m, o: f"{o[0]} = {o[3]} ? {o[1]} : {o[2]};"),
+    (r"selp\.[bu](?:16|32)", lambda m, o: f"{o[0]} = {o[3]} ? {o[1]} : {o[2]};"),
     (r"(ex2|sqrt|rcp|tanh)\.approx(?:\.ftz)?\.f32", lambda m, o: f"{o[0]} = {_APPROXIMATE[m.group(1)].format(o[1])};"),
 )
 _APPROXIMATE = {"ex2": "exp2f({})", "sqrt": "sqrtf({})", "rcp": "1.0f / {}", "tanh": "tanhf({})"}

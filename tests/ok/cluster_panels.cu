@@ -166,6 +166,12 @@ static __device__ __forceinline__ void snap_box_load_all_2d(void* tile, const sn
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1), "h"(blocks) : "memory");
 }
 
+static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
+    unsigned int one;
+    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
+    return one;
+}
+
 template <int younger>  // bulk groups (TMA stores) that may still be reading shared memory
 static __device__ __forceinline__ void snap_box_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(younger) : "memory");
@@ -295,7 +301,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 snap_box_store_2d(&C_map, m0, n0 + 64, C_tile + 4096);
                 snap_box_commit();
             }
-        } else if (threadIdx.x == 128) {
+        } else if (threadIdx.x / 32 == 4 && snap_elected()) {
             const int r = block_index;
             const int m0 = (c / (N / 128) * 2 + r) * 64;
             const int n0 = c % (N / 128) * 128;

@@ -601,7 +601,7 @@ def sums_of_columns(a: ptr(const(float), (m, 32)) @ grid[1], out: ptr(float) @ g
 
 
 def test_a_role_that_only_calls_what_loads_runs_in_one_thread():
-    assert "} else if (threadIdx.x == 64) {" in sums_of_columns.cuda()
+    assert "} else if (snap_elected()) {" in sums_of_columns.cuda()
     a, out = np.arange(24 * 32, dtype=np.float32).reshape(24, 32), np.zeros(96, np.float32)
     sums_of_columns[1](a, out, 24)
     assert (out[:64].reshape(2, 32) == a.sum(axis=0)).all() and not sums_of_columns.races(a, out, 24, blocks=1, seeds=3)

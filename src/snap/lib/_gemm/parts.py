@@ -130,7 +130,7 @@ def promoting(BM, BN, OWN, kind, PARTS=1):
 
 
 @inline
-def read_fragment(g, x, a, panel, quad, place):
+def part_of_tile(g, x, a, panel, quad, place):
     """Read a thread's part of its warpgroup's 64 columns of a tile of f32 that lies across k."""
     for s in unroll(range(g.DEPTH // 8)):
         for e in unroll(range(4)):
@@ -146,7 +146,7 @@ def through_registers(g, compute, load, acc, x, A_slots, B_slots, A, B, m0, n0, 
         with load(a):
             load_tile(g, a, A, False, m0, at)
         with compute(a):
-            read_fragment(g, x, a, u, quad, place)
+            part_of_tile(g, x, a, u, quad, place)
     with stage(B_slots) as b:
         with load(b):
             load_b(g, b, B, n0, at, 0)

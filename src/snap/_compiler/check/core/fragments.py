@@ -53,7 +53,7 @@ class Fragment:
 
     @property
     def group(self) -> Privilege:
-        """Who holds the matrix: a warp, for `mma`, or a warpgroup, for `wgmma`."""
+        """Return who holds the matrix: a warp, for `mma`, or a warpgroup, for `wgmma`."""
         return WARPGROUP1 if self.rows == WGMMA_ROWS else WARP1
 
     @property

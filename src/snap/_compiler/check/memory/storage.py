@@ -58,7 +58,7 @@ class LocalArray:
 
     @property
     def fragment(self) -> Fragment | None:
-        """What each row of the last dimension holds; None of a plain array, and where a view shows other elements."""
+        """Return what each row of the last dimension holds; None of a plain array, and where a view shows others."""
         held = self.variable.fragment
         return held if held is not None and self.ref.elem == held.elem else None
 

@@ -38,7 +38,7 @@ ACCUMULATED = 2  # neighbors of a row that a thread holds of an accumulator
 # T-Operand: x : fragment.r(t[m, n]), m x n is what the instruction takes => x may be operand r
 # A plain array may be any operand: its registers are what the program says they are.
 def as_operand(c: Checker, array: LocalArray, role: FragmentRole, group: Privilege, op: str) -> Fragment | None:
-    """What an operand is declared to hold, which is the role in which it is given; None of a plain array."""
+    """Return what an operand is declared to hold, which is the role it is given in; None of a plain array."""
     held = array.fragment
     if held is None:
         return None
@@ -179,7 +179,7 @@ def _line(j: ir.Expr | None, packed: int, among: int, span: Span) -> ir.Expr:
 
 
 def _along(j: ir.Expr, packed: int, lines: int, span: Span) -> ir.Expr:
-    """Where on its line an element lies.  lines: how many of them a thread has."""
+    """Compute where on its line an element lies.  lines: how many of them a thread has."""
     first = _of("*", ir.Lane(4, I32, span=span), packed)
     neighbor = convert.binary("+", first, _of("%", j, packed), span)
     return convert.binary("+", _of("*", _of("/", j, lines * packed), 4 * packed), neighbor, span)

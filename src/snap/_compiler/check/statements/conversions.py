@@ -39,7 +39,7 @@ def operand(c: Checker, e: tree.Expr, want: Want) -> LocalArray | None:
     return array
 
 
-# T-To-Operand: x : fragment.C(f32[m, k]) or k / 8 of m x 8, a : fragment.A(t[m, k]), t is f16 or bf16
+# T-Convert: x : fragment.C(f32[m, k]) or k / 8 of m x 8, a : fragment.A(t[m, k]), t is f16 or bf16
 #     => G |- a = fragment.to_A(x) @ P
 # The accumulator of one multiplication becomes A of the next, rounded: its elements lie in the same threads, in order.
 def made_a(c: Checker, to: ir.ArrayRef, held: Fragment | None, e: tree.Expr, want: Want) -> ir.Stmt:
@@ -54,7 +54,7 @@ def made_a(c: Checker, to: ir.ArrayRef, held: Fragment | None, e: tree.Expr, wan
             help="`p = fragment.to_A(acc)`; the elements of a plain array are given one by one,"
             " `p = [bf16(acc[i]) for i in range(n)]`",
         )
-    span, matrix = e.span, (given.rows, given.columns * _beside(array.ref.shape))
+    span, matrix = e.span, (given.rows, given.columns * _neighbors(array.ref.shape))
     own = f"`{to.var.name}`"
     if held is None or held.role is not FragmentRole.A or not to_a_lies_alike(given, held):
         raise c.type_error(
@@ -65,7 +65,7 @@ def made_a(c: Checker, to: ir.ArrayRef, held: Fragment | None, e: tree.Expr, wan
             help=f"declare it `{to.var.name}: fragment.A(bf16[{matrix[0]}, {matrix[1] // 16 * 16 or 16}]) @ thread[1]`;"
             " for A of another type, take the elements through shared memory",
         )
-    whole = (held.rows, held.columns * _beside(to.shape))
+    whole = (held.rows, held.columns * _neighbors(to.shape))
     if whole != matrix or to.shape[:-2] != array.ref.shape[:-2]:
         raise c.type_error(
             f"{array.spelled} is an accumulator of {matrix[0]} x {matrix[1]}, and {own} A of {whole[0]} x {whole[1]}",
@@ -77,7 +77,7 @@ def made_a(c: Checker, to: ir.ArrayRef, held: Fragment | None, e: tree.Expr, wan
     return _element_by_element(c, to, array.ref, (held.each, given.each), span)
 
 
-def _beside(shape: tuple[int, ...]) -> int:
+def _neighbors(shape: tuple[int, ...]) -> int:
     """Count the fragments that are beside each other, in one row of matrices."""
     return shape[-2] if len(shape) > 1 else 1
 

@@ -1,22 +1,24 @@
 """Find the threads of a group that act for it.
 
 Input:      the scope that a statement stands in, and the size of the group it acts for
-Output:     the index within that group, and the condition for its first thread
-Invariant:  inside `Elect` only the first thread is there, so nothing asks again; statements in a row that one thread
-            issues share one condition
+Output:     the index within that group, and the condition for the thread that acts
+Invariant:  inside `Elect` only one thread is there, so nothing asks again; statements in a row that one thread issues
+            share one condition.  It is the group's first thread, or for TMA loads one that the first warp elects
 Non-goals:  how many groups there are
 """
 
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
+from snap._compiler.codegen.core.module import Helper
 from snap._compiler.codegen.core.positions import LevelIndex, within
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import Level, Place, Privilege
+from snap._compiler.ir.types import WARP1, Level, Place, Privilege
+from snap._compiler.ir.walk import callees, expressions, statements
 
 
 def threads_of(scope: Scope, unit: Privilege) -> int:
@@ -49,6 +51,73 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     if inside.offset and not inside.modulus and inside.source is not None and inside.source.plain:
         return tree.Binary("==", inside.source.use(signed=False), tree.Integer(inside.offset))
     return tree.Binary("==", index(scope, threads), tree.Integer(0))
+
+
+# The assembler knows that one thread comes behind elect.sync, and no more than that behind a comparison with threadIdx.x:
+# there it puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  Which thread is elected
+# is the hardware's choice, always the same for one mask.  So it is for loads alone, which leave nothing to wait for in
+# the thread that issues them: stores belong to bulk groups of one thread.
+def acting_thread(scope: Scope, statements: ir.Body) -> tree.Expr | None:
+    """The condition for the thread that executes these for the group; None where it is alone anyway."""
+    held = scope.place.held(Level.THREAD)
+    count = scope.module.threads if scope.place.top is not Level.THREAD else held.count if held is not None else None
+    inside = scope.positions[Level.THREAD]
+    whole = inside.offset % WARP == 0 and inside.modulus % WARP == 0 and count is not None and count % WARP == 0
+    if scope.elected or inside.zero or not whole or not _by_any_thread(statements):
+        return first_thread(scope)
+    one = tree.Call(scope.module.helper(ELECTED), ())
+    if count == WARP:
+        return one
+    if inside.offset and not inside.modulus and inside.source is not None and inside.source.plain:
+        warp = tree.Binary("/", inside.source.use(signed=False), tree.Integer(WARP))
+        return tree.Binary("&&", tree.Binary("==", warp, tree.Integer(inside.offset // WARP)), one)
+    warp = tree.Binary("/", index(scope), tree.Integer(WARP))
+    return tree.Binary("&&", tree.Binary("==", warp, tree.Integer(0)), one)
+
+
+ELECTED = Helper(
+    "snap_elected",
+    """\
+static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
+    unsigned int one;
+    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
+    return one;
+}""",
+    min_arch=90,
+)
+
+
+_OF_LOADS = (ir.BoxCopy, ir.BoxPrefetch, synced.MBarrierExpect)
+
+
+def _by_any_thread(body: ir.Body) -> bool:
+    """Decide whether these are for loads of boxes, and mean the same in each thread of a warp."""
+    inside = statements(body)
+    if not any(isinstance(s, _OF_LOADS) for s in inside):
+        return False
+    own = {s.var.uid for s in inside if isinstance(s, (ir.Declare, ir.For))}
+    return not any(_tells_threads_apart(s, own) for s in inside)
+
+
+def _tells_threads_apart(s: ir.Stmt, own: set[int] | None) -> bool:
+    """Decide whether it matters which thread executes a statement.  own: variables of these statements, None where all
+    of them are: a function's.
+    """
+    if isinstance(s, (ir.Print, synced.AsyncCommit)) or isinstance(s, ir.BoxCopy) and not s.is_load:
+        return True
+    if isinstance(s, ir.Call) and any(
+        _tells_threads_apart(inner, None) for callee in callees(s.function) for inner in statements(callee.body)
+    ):
+        return True
+    for e in expressions(s):
+        match e:
+            case ir.Lane():
+                return True
+            case ir.UnitId(target) if not target.at_least(WARP1):
+                return True
+            case ir.Read(var) if own is not None and var.uid not in own and not var.privilege.at_least(WARP1):
+                return True
+    return False
 
 
 def only(cond: tree.Expr | None, *statements: tree.Stmt) -> list[tree.Stmt]:

@@ -135,7 +135,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return [copies.copy(scope, s)]
         case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
-            return issue.only(issue.first_thread(scope), *made) if made else []
+            return issue.only(issue.acting_thread(scope, inner), *made) if made else []
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
             return _effect(scope, s)
         case synced.AsyncCommit(engine):

@@ -260,8 +260,8 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
 def _variables(c: Checker, name: str) -> list[Variable]:
     """The variable of that name; of a record, those of its values."""
     found = c.lookup(name)
-    held = isinstance(found, RecordName) and not found.type.has_pointers
-    paths = [leaf.path for leaf in found.type.leaves] if held else []
+    leaves = found.type.leaves if isinstance(found, RecordName) and not found.type.has_pointers else ()
+    paths = [leaf.path for leaf in leaves]
     return [v for v in (found, *(c.lookup(f"{name}.{path}") for path in paths)) if isinstance(v, Variable)]
 
 

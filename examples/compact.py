@@ -20,9 +20,9 @@ from snap.lib import block as of_block
 T, ITEMS = 128, 4  # threads per block, consecutive elements per thread
 PART = T * ITEMS
 
-load = of_block.load(int, T, ITEMS, "direct")
-total = of_block.reduce(int, T)
-places = of_block.scan(int, T, items=ITEMS, exclusive=True, most=1)  # in place; it returns the block's total
+load = of_block.load(int, ITEMS, "direct")
+total = of_block.reduce(int)
+places = of_block.scan(int, items=ITEMS, exclusive=True, most=1)  # in place; it returns the block's total
 
 
 @device(thread)

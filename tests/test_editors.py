@@ -96,7 +96,7 @@ layernorm[1](None, None, 4, 64)
 text: str = layernorm.cuda() + layernorm.__name__
 best = snap.tune(layernorm, {"B": [1, 2]}, None, blocks=3)
 tuner = snap.tune.Tuner(layernorm, {})
-greatest = of_block.reduce(int, 128, most)
+greatest = of_block.reduce(int, most)
 '''
 
 

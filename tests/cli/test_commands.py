@@ -421,7 +421,7 @@ TWICE = """\
 from snap import *
 from snap.lib import block as of_block
 
-total = of_block.reduce(float, 64)
+total = of_block.reduce(float)
 
 @kernel
 @requires(grid[1], block[1], thread[64], smem=16)
@@ -504,7 +504,7 @@ CALLS = """\
 from snap import *
 from snap.lib import block as of_block
 
-total = of_block.reduce(int, 64, "add")
+total = of_block.reduce(int, "add")
 
 @kernel
 @requires(grid[1], block[1], thread[64])

@@ -21,6 +21,7 @@ from fuzz.slow_text import (
     BUILTIN,
     Constexpr,
     Function,
+    Inlined,
     Lambda,
     Level,
     Pointer,
@@ -30,6 +31,7 @@ from fuzz.slow_text import (
     Table,
     Type,
     Unknown,
+    Word,
     constant_type,
     defaults_of,
     name_of,
@@ -523,6 +525,10 @@ class Expressions:
         found = self.static(name) if name else None
         if isinstance(found, Function):
             return self.call(found, node)
+        if isinstance(found, Word):
+            return self._Call(ast.Call(ast.parse(found.text, mode="eval").body, node.args, node.keywords))
+        if isinstance(found, Inlined):
+            return self._inlined(found, node)
         if isinstance(found, Type):
             return self._cast(found.t, node)
         if name == "id":
@@ -536,6 +542,28 @@ class Expressions:
         if name in self.program.operations["words"]:
             return self.program.operations["words"][name](self, node)
         return self._math(name, node)
+
+    def _inlined(self, found: Inlined, node: ast.Call) -> E:
+        """Each argument is evaluated once, before; what is a constant stays one."""
+        body = [s for s in found.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        names = [a.arg for a in found.node.args.args]
+        if len(body) != 1 or not isinstance(body[0], ast.Return) or node.keywords or len(node.args) != len(names):
+            raise Unsupported("an inlined function of several statements")
+        given, before, steps = [self.expression(n) for n in node.args], self.scope, []
+        self.scope = Scope(before)
+        for name, e in zip(names, given):
+            slot = self.new_slot()
+            self.scope.names[name] = Fixed(e.const, e.type) if e.const is not None else Value(slot, settled(e).type, None)
+            steps += [(slot, settled(e).run)] if e.const is None else []
+        result = self.expression(body[0].value)
+        self.scope = before
+
+        def run(G, L):
+            for slot, value in steps:
+                for lane, v in zip(L, value(G, L)):
+                    lane.v[slot] = v
+            return result.run(G, L)
+        return E(result.type, run, result.const, result.numbers)
 
     def _accumulator_place(self, name: str, node) -> E:
         """Of an accumulator as PTX lays it out: pairs of columns go around the lanes of a row, two rows of 8 apart, then the next 8 columns."""

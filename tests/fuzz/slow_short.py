@@ -67,7 +67,8 @@ def _decorators(node: ast.FunctionDef) -> None:
 def _requires(d: ast.Call) -> ast.Call:
     given = {k.arg: k.value for k in d.keywords}
     if _word(d) == "device":
-        privileges = [a if isinstance(a, ast.Subscript) or a.id in ("warp", "warpgroup") else _at(a.id, ast.Constant(1)) for a in d.args]
+        privileges = [a if isinstance(a, ast.Subscript) or a.id in ("warp", "warpgroup") else _at(a.id, ast.Constant(1))
+                      for a in d.args if not isinstance(a, ast.Starred)]  # of a tuple, who launches it knows the privileges
         return ast.Call(ast.Name("requires", ast.Load()), privileges, [])
     threads, cluster = given["threads"], given.get("cluster")
     count = threads.body if isinstance(threads, ast.Lambda) else threads

@@ -89,6 +89,20 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word of the language under another name: `of_lanes = intrinsic.reduce_add`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """A function without types that is one `return`: what it returns, with a call's arguments in place of its parameters."""
+
+    node: ast.FunctionDef = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Table:
     """Numbers of one type, of one dimension or two, captured from outside."""
 
@@ -188,7 +202,8 @@ class Module:
     def _bind(self, statement: ast.stmt, names: dict) -> None:
         match statement:
             case ast.FunctionDef():
-                names[statement.name] = Function(self, statement) if is_snap(statement) else Unknown()
+                inlined = any(decorator(d)[0] == "inline" for d in statement.decorator_list)
+                names[statement.name] = Function(self, statement) if is_snap(statement) else Inlined(statement) if inlined else Unknown()
             case ast.Assign():
                 value = self._value(statement.value, names)
                 for target in statement.targets:

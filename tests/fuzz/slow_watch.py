@@ -14,7 +14,7 @@ import numpy as np
 
 from fuzz import slow
 from fuzz.slow_expressions import Fixed, Scope
-from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Table, Unknown, constant_type, evaluate, is_snap
+from fuzz.slow_text import BUILTIN, Function, Lambda, Module, Table, Unknown, Word, constant_type, evaluate, is_snap
 from snap.api import SnapFunction
 
 NUMBERS = (bool, int, float, np.generic)
@@ -36,7 +36,9 @@ class Reader:
         self.text, self.modules, self.functions = text, {}, {}
 
     def module(self, python) -> Module:
-        name = python.__code__.co_filename
+        return self.read(python.__code__.co_filename)
+
+    def read(self, name: str) -> Module:
         if name not in self.modules:
             self.modules[name] = Module("".join(linecache.getlines(name)) if self.text is None else self.text)
         return self.modules[name]
@@ -58,7 +60,7 @@ class Reader:
         """Names whose values the text alone does not tell: what was imported, and what Python functions made."""
         names = snap_function.definition.names
         found = {name: self.value(v) for name, v in names.items() if isinstance(told.get(name, Unknown()), Unknown)}
-        return {name: value for name, value in found.items() if not isinstance(value, Unknown)}
+        return {name: value for name, value in found.items() if not isinstance(value, Unknown) and value != Word(name)}
 
     def closure(self, python) -> dict:
         return {name: self.value(cell.cell_contents) for name, cell in zip(python.__code__.co_freevars, python.__closure__ or ())}
@@ -75,6 +77,10 @@ class Reader:
             return BUILTIN[v.__name__]
         if type(v).__name__ == "Scalar":
             return BUILTIN[v.name]
+        if type(v).__name__ == "Marker":
+            return Word(v.word)
+        if type(v).__name__ == "Inlined":
+            return self.read(v.tree.span.filename).final().get(v.__name__, Unknown())
         if inspect.isfunction(v) and v.__name__ == "<lambda>":
             nodes = [n for n in ast.walk(self.module(v).tree) if isinstance(n, ast.Lambda) and n.lineno == v.__code__.co_firstlineno]
             return Lambda(nodes[0], scope_of(self.closure(v))) if len(nodes) == 1 else Unknown()

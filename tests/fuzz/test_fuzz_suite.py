@@ -57,6 +57,12 @@ def test_every_kind_is_reached(ran):
     assert not [kind for kind in UNREACHED if kind in seen]
 
 
+def test_each_form_of_constants_is_drawn():
+    forms = {"halving by a split", "constants by a comprehension", "over levels", "over sizes of groups", "over sizes of arrays", "over types", "over functions", "inferred of memory", "inferred of local arrays",
+             "inferred of values", "threads of the caller", "own level", "roles in any order"}
+    assert forms <= set().union(*(generate("sizes", seed).tags for seed in range(COUNT["sizes"])))
+
+
 def test_the_same_seed_is_the_same_program():
     for family in FAMILIES:
         assert generate(family, 5) == generate(family, 5)

@@ -205,6 +205,45 @@ def second(y: ptr(int)):
         assert y.tolist() == [*left, *[0] * 4, *[402] * 4, *[0] * 4]
 
 
+def test_types_and_sizes_are_told_by_arguments():
+    """Memory before values, values before numbers in the text; by the dtype and shape of what a launch is given."""
+    text = """
+@device(thread)
+def low(a: T, b: T, T: constexpr(type)) -> u32:
+    return u32(T(a + b))
+
+@device(thread)
+def last(r: ref(T[N]), n: T, T: constexpr(type), N: constexpr(int)) -> u32:
+    return u32(T(r[N - 1] + n)) * 100 + N
+
+@device(block)
+def rows(s: ptr(shared(T), (M, N)), M: constexpr(int), N: constexpr(int), T: constexpr(type)) -> int @ thread[1]:
+    return 10000 * M + 100 * N + int(T(300))
+
+@kernel(threads=4)
+def k(x: ptr(const(T), (M, N)), y: ptr(u32), v: T, T: constexpr(type), M: constexpr(int), N: constexpr(int)):
+    with each(block, y):
+        s: shared(u8[3, N])
+        t: int @ thread[1] = id()
+        r: u8[2, 3] @ thread[1]
+        r[1, 2] = 250
+        y[0] = low(u8(250), 10)
+        y[1] = low(250, 10)
+        y[2] = low(250, u8(10), T=u16)
+        y[3] = last(r[1], 10)
+        y[4] = last(r[1], 10, N=3)
+        n: int @ thread[1] = rows(s)
+        y[5] = u32(n)
+        y[7] = u32(x[M - 1, N - 1] + v)
+"""
+    for dtype, v in (("u1", 250), ("u2", 506)):
+        x, y = np.full((2, 5), v % 256 if dtype == "u1" else v, dtype), np.zeros(8, np.uint32)
+        slow.run(HEAD + text.replace("        y[", "        with one(thread, y):\n            y["), "k", 1, [x, y, 10])
+        assert y.tolist() == [4, 260, 260, 403, 403, 30544, 0, (int(x[0, 0]) + 10)]
+    with pytest.raises(slow.Unsupported, match="in two ways"):
+        slow.run(HEAD + text.replace("        y[", "        with one(thread, y):\n            y[").replace("low(u8(250), 10)", "low(u8(250), u16(10))"), "k", 1, [x, y, 10])
+
+
 def test_what_only_computes_is_evaluated_for_whom_its_result_is():
     text = """
 @device(thread)

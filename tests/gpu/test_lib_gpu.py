@@ -110,16 +110,16 @@ def agrees(name, kernel, blocks, arrays, *numbers):
 def test_device_functions_of_every_type(name):
     x = packed(name, values(name, 192 * 4, high=2))
     for f in (of_warp.reduce(name), of_warp.reduce(name, "mul"), of_warp.scan(name, "max"), of_warp.scan(name, exclusive=True),
-              of_block.reduce(name, 96), of_block.scan(name, 96), of_block.scan(name, 96, exclusive=True)):
+              of_block.reduce(name), of_block.scan(name), of_block.scan(name, exclusive=True)):
         agrees(name, per_thread(name, 96, f), 2, [x[:192], np.zeros_like(x[:192])])
-    for f in (of_block.exchange(name, 96, 4), of_block.scan(name, 96, items=4)):
+    for f in (of_block.exchange(name, 4), of_block.scan(name, items=4)):
         agrees(name, on_items(name, 96, 4, f), 2, [x, np.zeros_like(x)])
     for how in of_warp.LOADS:
-        copy = through(name, 96, 4, of_block.load(name, 96, 4, how), of_block.store(name, 96, 4, how))
+        copy = through(name, 96, 4, of_block.load(name, 4, how), of_block.store(name, 4, how))
         agrees(name, copy, 2, [x[:701], np.zeros_like(x[:701])], 0, 701)
 
 
 def test_own_operator():
     x = values("i32", 512).astype(np.int32)
-    for f in (of_warp.reduce(int, later), of_block.reduce(int, 256, later), of_block.scan(int, 256, later)):
+    for f in (of_warp.reduce(int, later), of_block.reduce(int, later), of_block.scan(int, later)):
         agrees("i32", per_thread(int, 256, f), 2, [x, np.zeros_like(x)])

@@ -333,7 +333,7 @@ def test_atomics_and_components():
     refused(pairs, 1, array(dtype=np.uint32), array(4), parameter="y", words="as `float2`")
 
 
-load = of_block.load(float, T, 4, "vectorized")
+load = of_block.load(float, 4, "vectorized")
 
 
 @kernel

@@ -76,7 +76,7 @@ def layer(x: Matrix, w: Matrix, ids: Matrix) -> Matrix:
     assert_type(lib.attention(x, x, x, causal=True), Matrix)
     assert_type(lib.attention(x, x, x, lse=True), tuple[Matrix, Matrix])
     lib.adamw(x, x, x, x, 1, lr=1e-3, scale=lib.global_norm(x, clip=1.0)[1])
-    total = block.reduce(dtype=snap.f32, threads=256, op="max")
+    total = block.reduce(dtype=snap.f32, op="max")
     assert_type(total, snap.SnapFunction)
     return lib.reduce(out, "add", dtype="bf16")
 '''
@@ -125,7 +125,7 @@ def test_old_words_work_and_say_the_new_form():
         (lambda: lib.softmax(bits, type="bf16"), "`snap.lib.softmax(type=...)` is deprecated: write `dtype=...`"),
         (lambda: lib.softmax(bits, "bf16"), "`snap.lib.softmax(x, type)` is deprecated: write `snap.lib.softmax(x, dtype=...)`"),
         (lambda: lib.gemm_fp8(eight, eight, out_type="f32"), "`snap.lib.gemm_fp8(out_type=...)` is deprecated: write `out_dtype=...`"),
-        (lambda: lib.block.reduce(type=float, threads=64), "`snap.lib.block.reduce(type=...)` is deprecated: write `dtype=...`"),
+        (lambda: lib.block.reduce(type=float), "`snap.lib.block.reduce(type=...)` is deprecated: write `dtype=...`"),
         (lambda: lib.attention_gradients, "`snap.lib.attention_gradients` is deprecated: write `snap.lib.attention_gradient`"),
     ):  # fmt: skip
         assert warned(call) == said
@@ -139,7 +139,7 @@ def test_element_types_of_numpy_and_snap_are_dtypes():
         assert lib.column_sums(x, dtype=dtype).dtype == np.float16
     eight = np.zeros((16, 16), np.uint8)
     assert lib.gemm_fp8(eight, eight, out_dtype=np.float32).dtype == np.float32
-    assert lib.block.reduce(np.float32, 64) is lib.block.reduce(float, 64)
+    assert lib.block.reduce(np.float32) is lib.block.reduce(float)
     with pytest.raises(snap.LaunchError, match="`dtype` of `snap.lib.softmax`: takes a scalar type of Snap"):
         lib.softmax(x, dtype="float33")
 

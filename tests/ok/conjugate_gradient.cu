@@ -66,7 +66,7 @@ static __device__ __forceinline__ int snap_grid_vote(unsigned int* words, int sa
     return (int)answer;
 }
 
-static __device__ __forceinline__ float warp_sum(float v) {
+static __device__ __forceinline__ float warp_reduce(float v) {
     return snap_reduce_add_f32(v);
 }
 
@@ -78,12 +78,12 @@ static __device__ __forceinline__ float block_reduce(float v, unsigned char* sme
     float* const sums = reinterpret_cast<float*>(smem);
     const int w = threadIdx.x / 32;
     {
-        const float s = warp_sum(v);
+        const float s = warp_reduce(v);
         if (threadIdx.x % 32 == 0) {
             sums[w] = s;
         }
     }
-    // sums: written at line 161 of block.py, read at line 162 of block.py by a thread of another warp
+    // sums: written at line 174 of block.py, read at line 175 of block.py by a thread of another warp
     __syncthreads();
     float total = sums[0];
     #pragma unroll

@@ -10,7 +10,7 @@ from snap import *
 from snap.lib import block as of_block
 
 T = 64
-block_sum = of_block.reduce(float, T)
+block_sum = of_block.reduce(float)
 
 
 @device(grid[1], block[1], thread[T], cooperative=True)

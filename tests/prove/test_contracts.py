@@ -381,8 +381,8 @@ def test_what_the_library_promises():
 
     rng, ITEMS = np.random.default_rng(1), 2
     for exclusive in (False, True):
-        each_one = of_block.scan(int, T, exclusive=exclusive, most=3)
-        several = of_block.scan(int, T, items=ITEMS, exclusive=exclusive, most=3)
+        each_one = of_block.scan(int, exclusive=exclusive, most=3)
+        several = of_block.scan(int, items=ITEMS, exclusive=exclusive, most=3)
 
         @kernel(threads=T)
         def run(x: ptr(const(int), (T, ITEMS)), y: ptr(int, (T, ITEMS)), z: ptr(int, (T,)), total: ptr(int, (T,))):
@@ -403,8 +403,8 @@ def test_what_the_library_promises():
             x = rng.integers(0, most + 1, (T, ITEMS), dtype=np.int32)
             y, z, total = np.zeros_like(x), np.zeros(T, np.int32), np.zeros(T, np.int32)
             run[1](x, y, z, total)
-            ones = [Of(id=t, v=int(x[t, 0]), result=int(z[t])) for t in range(T)]
-            many = [Of(id=t, v=y[t].tolist(), old=Of(v=x[t].tolist()), result=int(total[t])) for t in range(T)]
+            ones = [Of(id=t, v=int(x[t, 0]), threads=T, result=int(z[t])) for t in range(T)]
+            many = [Of(id=t, v=y[t].tolist(), old=Of(v=x[t].tolist()), threads=T, result=int(total[t])) for t in range(T)]
             for f, threads in ((each_one, ones), (several, many)):
                 contract = f.definition.requires
                 asked = contract.ensures.__code__.co_varnames[: contract.ensures.__code__.co_argcount]
@@ -419,7 +419,7 @@ def test_scans_that_promise_nothing(options, message):
     from snap.lib import block as of_block
 
     with pytest.raises(ValueError, match=message):
-        of_block.scan(int, T, **{"most": 1, **options})
+        of_block.scan(int, **{"most": 1, **options})
 
 
 def test_a_name_from_outside_is_what_its_object_is():
@@ -434,3 +434,40 @@ def test_a_name_from_outside_is_what_its_object_is():
         @device(thread, where=lambda n: n < limits[0])
         def bounded(n: int) -> int:
             return n
+
+
+@pytest.mark.parametrize(("threads", "room", "verdict"), [(64, 192, "proved"), (64, 191, "unknown"), (128, 384, "proved"), (128, 192, "unknown")])
+def test_a_contract_counts_the_threads_that_call(threads, room, verdict):
+    """Two blocks of different sizes call one function: each knows what the sum is below."""
+
+    @device(
+        block,
+        warp,
+        where=lambda v, threads: (0 <= v <= 3, threads <= 512),
+        ensures=lambda v, threads, result: 0 <= result <= 3 * threads - v,
+        pairs=lambda a, b: a.result + a.v <= b.result if a.id < b.id else True,
+    )
+    def before(v: int @ thread[1]) -> int @ thread[1]:
+        n: constexpr(int) = count(thread)
+        cells: shared(int[n])
+        with each(thread, cells) as t:
+            cells[t] = v
+        found: int @ thread[1] = 0
+        with each(thread) as t:
+            for j in range(t):
+                found += cells[j]
+        with trust("what the threads before have, added up"):
+            return found
+
+    @kernel(threads=threads, where=lambda x, blocks: (len(x) >= threads, blocks == 1))
+    def packed(x: ptr(const(int))):
+        with each(block):
+            s: shared(int[room])
+            t: int @ thread[1] = id()
+            many: int @ thread[1] = max(0, min(x[t], 3))
+            at: int @ thread[1] = before(many)
+            with each(thread, s):
+                for k in range(many):
+                    s[at + k] = t
+
+    assert packed.prove(properties=("bounds",), seconds=60).verdict == verdict

@@ -41,7 +41,7 @@ def example(
             out[i] = total  # ends
 
 
-block_sum = block_functions.reduce(float, 64)
+block_sum = block_functions.reduce(float)
 
 
 @kernel(threads=64)

@@ -4,7 +4,7 @@
 `gemm_batched`, `gemm_grouped`, `sgemm`, `attention` and a transformer's layers (`layer_norm`, `gelu`, `embedding`,
 `cross_entropy`, `adamw`, ...) take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy arrays
 run on the CPU machine.
-`snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
+`snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, "max")`.
 """
 
 import typing as _typing

@@ -16,22 +16,23 @@ from typing import Literal
 from snap import *
 from snap._compiler.ir.hardware import SHUFFLE_WIDTHS, WARP
 from snap.api import SnapFunction
-from snap.lib._calls.operators import Operator, cached_factory, operator, widest, word
+from snap.lib._calls.operators import Operator, cached_factory, operator
 from snap.lib._calls.public_types import DType, Exchange, Movement, Operation
+from snap.lib._parallel.items import OF_WARP, exchange_through, load_items, load_words, store_items, store_words
 
 LOADS = ("direct", "striped", "vectorized", "transposed")
 STRIPED_TO_BLOCKED: Literal["striped to blocked"] = "striped to blocked"
 BLOCKED_TO_STRIPED: Literal["blocked to striped"] = "blocked to striped"
 
 
-@cached_factory
+@cached_factory(records=True)
 def reduce(dtype: DType, op: Operation = "add", identity: object = None, threads: int = WARP) -> SnapFunction:
     """f(v: T @ thread[1]) -> T @ thread[threads]: all values of the warp, or of its part, combined, in every lane."""
     combine, n = operator(op, dtype, identity), part_of_warp(threads)
     return _reduce_native(dtype, combine.warp, n) if combine.warp else _reduce_tree(dtype, combine.each, n)
 
 
-@cached_factory
+@cached_factory(records=True)
 def scan(
     dtype: DType, op: Operation = "add", exclusive: bool = False, identity: object = None, threads: int = WARP
 ) -> SnapFunction:
@@ -44,7 +45,7 @@ def scan(
     return _exclusive(dtype, scan(dtype, op, threads=n), with_identity(combine, op), n)
 
 
-@cached_factory
+@cached_factory(records=True)
 def broadcast(dtype: DType, threads: int = WARP) -> SnapFunction:
     """f(v: T @ thread[1], lane: int @ thread[threads]) -> T @ thread[threads]: the value of one lane of the warp, or of
     its part.
@@ -66,21 +67,7 @@ def exchange(dtype: DType, items: int, way: Exchange = STRIPED_TO_BLOCKED) -> Sn
     Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of
     the buffer stays empty, so that lanes which are a power of two apart do not meet in one bank.
     """
-    T, ITEMS = dtype, positive("items", items)
-    to_across, to_along, from_across, from_along = ways(way, WARP, ITEMS)
-
-    @device(warp)
-    def warp_exchange(v: ref(T[ITEMS]), buffer: ptr(T)):
-        with each(thread, buffer) as l:
-            for k in unroll(range(ITEMS)):
-                to: int = l * to_across + k * to_along
-                buffer[to + to / 32] = v[k]
-        with each(thread) as l:
-            for k in unroll(range(ITEMS)):
-                at: int = l * from_across + k * from_along
-                v[k] = buffer[at + at / 32]
-
-    return warp_exchange
+    return exchange_through(OF_WARP, dtype, positive("items", items), from_striped(way))
 
 
 @cached_factory
@@ -93,12 +80,17 @@ def load(dtype: DType, items: int, how: Movement = "striped") -> SnapFunction:
     begins at a multiple of them. "transposed" takes a last argument, buffer: ptr(T) @ thread[32] of 33*items elements:
     it reads striped and gives consecutive ones.
     """
-    check_how(how)
-    if how == "transposed":
-        return _load_transposed(dtype, positive("items", items))
-    if how == "vectorized":
-        return _load_vectorized(dtype, positive("items", items))
-    return _load_items(dtype, positive("items", items), *strides(how, WARP, items))
+    T, ITEMS = dtype, checked_items(how, items)
+    if how != "transposed":
+        return load_words(OF_WARP, T, ITEMS) if how == "vectorized" else load_items(OF_WARP, T, ITEMS, how == "striped")
+    striped, turn = load_items(OF_WARP, T, ITEMS, True), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
+
+    @device(warp)
+    def warp_load_transposed(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS]), buffer: ptr(T)):
+        striped(src, start, n, fill, v)
+        turn(v, buffer)
+
+    return warp_load_transposed
 
 
 @cached_factory
@@ -108,12 +100,19 @@ def store(dtype: DType, items: int, how: Movement = "striped") -> SnapFunction:
 
     What lies beyond n is not written.  "transposed" takes a buffer as `load` does, and leaves v in the order of memory.
     """
-    check_how(how)
-    if how == "transposed":
-        return _store_transposed(dtype, positive("items", items))
-    if how == "vectorized":
-        return _store_vectorized(dtype, positive("items", items))
-    return _store_items(dtype, positive("items", items), *strides(how, WARP, items))
+    T, ITEMS = dtype, checked_items(how, items)
+    if how != "transposed":
+        return (
+            store_words(OF_WARP, T, ITEMS) if how == "vectorized" else store_items(OF_WARP, T, ITEMS, how == "striped")
+        )
+    striped, turn = store_items(OF_WARP, T, ITEMS, True), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
+
+    @device(warp)
+    def warp_store_transposed(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS]), buffer: ptr(T)):
+        turn(v, buffer)
+        striped(dst, start, n, v)
+
+    return warp_store_transposed
 
 
 # ---- what the factories share with block.py -------------------------------------------------------------------------
@@ -131,21 +130,16 @@ def part_of_warp(threads: object) -> int:
     return threads
 
 
-def check_how(how: object) -> None:
+def checked_items(how: object, items: object) -> int:
     if how not in LOADS:
         raise ValueError(f"`how` is one of {', '.join(LOADS)}, not {how!r}")
+    return positive("items", items)
 
 
-def strides(how: str, threads: int, items: int) -> tuple[int, int]:
-    """Item k of thread t is element t*first + k*second."""
-    return (1, threads) if how == "striped" else (items, 1)
-
-
-def ways(way: object, threads: int, items: int) -> tuple[int, int, int, int]:
+def from_striped(way: object) -> bool:
     if way not in (STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED):
         raise ValueError(f"`way` is {STRIPED_TO_BLOCKED!r} or {BLOCKED_TO_STRIPED!r}, not {way!r}")
-    striped, blocked = strides("striped", threads, items), strides("direct", threads, items)
-    return (*striped, *blocked) if way == STRIPED_TO_BLOCKED else (*blocked, *striped)
+    return way == STRIPED_TO_BLOCKED
 
 
 def with_identity(combine: Operator, op: object) -> object:
@@ -170,62 +164,13 @@ def _reduce_tree(T, op, N):
 
 
 def _reduce_native(T, name, N):
-    return {
-        "add": _native_add,
-        "min": _native_min,
-        "max": _native_max,
-        "and": _native_and,
-        "or": _native_or,
-        "xor": _native_xor,
-    }[name](T, N)
+    of_lanes = getattr(intrinsic, f"reduce_{name}")
 
-
-def _native_add(T, N):
     @device(thread[N])
-    def warp_sum(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_add(v)
+    def warp_reduce(v: T @ thread[1]) -> T:
+        return of_lanes(v)
 
-    return warp_sum
-
-
-def _native_min(T, N):
-    @device(thread[N])
-    def warp_min(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_min(v)
-
-    return warp_min
-
-
-def _native_max(T, N):
-    @device(thread[N])
-    def warp_max(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_max(v)
-
-    return warp_max
-
-
-def _native_and(T, N):
-    @device(thread[N])
-    def warp_and(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_and(v)
-
-    return warp_and
-
-
-def _native_or(T, N):
-    @device(thread[N])
-    def warp_or(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_or(v)
-
-    return warp_or
-
-
-def _native_xor(T, N):
-    @device(thread[N])
-    def warp_xor(v: T @ thread[1]) -> T:
-        return intrinsic.reduce_xor(v)
-
-    return warp_xor
+    return warp_reduce
 
 
 def _scan(T, op, N):
@@ -250,92 +195,3 @@ def _exclusive(T, inclusive, nothing, N):
         return below if l > 0 else T(nothing)
 
     return warp_scan_exclusive
-
-
-# ---- load, store ----------------------------------------------------------------------------------------------------
-
-
-def _load_items(T, ITEMS, across, along):
-    @device(warp)
-    def warp_load(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
-        l: int @ thread[1] = id()
-        if start + 32 * ITEMS <= n:
-            v = [src[start + (l * across + k * along)] for k in range(ITEMS)]
-        else:
-            v = [
-                src[start + (l * across + k * along)] if start + (l * across + k * along) < n else fill
-                for k in range(ITEMS)
-            ]
-
-    return warp_load
-
-
-def _load_vectorized(T, ITEMS):
-    WIDTH = widest(T, ITEMS)
-    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
-    tail = _load_items(T, ITEMS, ITEMS, 1)
-
-    @device(warp)
-    def warp_load_vectorized(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
-        l: int @ thread[1] = id()
-        if start + 32 * ITEMS <= n and start % WIDTH == 0:
-            for k in unroll(range(WORDS)):
-                v.view(W)[k] = src.view(W)[start / WIDTH + (l * WORDS + k)]
-        else:
-            tail(src, start, n, fill, v)
-
-    return warp_load_vectorized
-
-
-def _load_transposed(T, ITEMS):
-    striped, turn = _load_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, STRIPED_TO_BLOCKED)
-
-    @device(warp)
-    def warp_load_transposed(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS]), buffer: ptr(T)):
-        striped(src, start, n, fill, v)
-        turn(v, buffer)
-
-    return warp_load_transposed
-
-
-def _store_items(T, ITEMS, across, along):
-    @device(warp)
-    def warp_store(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        with each(thread, dst) as l:
-            if start + 32 * ITEMS <= n:
-                for k in unroll(range(ITEMS)):
-                    dst[start + (l * across + k * along)] = v[k]
-            else:
-                for k in unroll(range(ITEMS)):
-                    if start + (l * across + k * along) < n:
-                        dst[start + (l * across + k * along)] = v[k]
-
-    return warp_store
-
-
-def _store_vectorized(T, ITEMS):
-    WIDTH = widest(T, ITEMS)
-    W, WORDS = word(T, WIDTH), ITEMS // WIDTH
-    tail = _store_items(T, ITEMS, ITEMS, 1)
-
-    @device(warp)
-    def warp_store_vectorized(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS])):
-        if start + 32 * ITEMS <= n and start % WIDTH == 0:
-            with each(thread, dst.view(W)) as l:
-                for k in unroll(range(WORDS)):
-                    dst[start / WIDTH + (l * WORDS + k)] = v.view(W)[k]
-        else:
-            tail(dst, start, n, v)
-
-    return warp_store_vectorized
-
-
-def _store_transposed(T, ITEMS):
-    striped, turn = _store_items(T, ITEMS, 1, WARP), exchange(T, ITEMS, BLOCKED_TO_STRIPED)
-
-    @device(warp)
-    def warp_store_transposed(dst: ptr(T), start: i64, n: i64, v: ref(T[ITEMS]), buffer: ptr(T)):
-        turn(v, buffer)
-        striped(dst, start, n, v)
-
-    return warp_store_transposed

@@ -14,7 +14,8 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from dataclasses import is_dataclass
+from typing import Any, TypeVar, cast, overload
 
 from snap import device
 from snap._compiler.ir.nodes import ValueParam
@@ -27,21 +28,20 @@ from snap.lib._calls.renamed import warn_of
 from snap.record import record
 from snap.surface import LEVELS, TYPES, TypeName, element_of
 
-thread, block = LEVELS["thread"], LEVELS["block"]
+thread = LEVELS["thread"]
 NAMES = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 @record
 class Operator:
     """each      (a: T @ thread[1], b: T @ thread[1]) -> T @ thread[1]
-    together  the same at block[1], for values the block agrees on; None where the user gave a function of single
-              threads
+    named     whether it does nothing but compute, and so combines values that a block agrees on as a block
     identity  the value that changes nothing, None where nobody said
     warp      the name of the warp's own reduction of it, None where there is none
     """
 
     each: SnapFunction
-    together: SnapFunction | None
+    named: bool
     identity: object
     warp: str | None
 
@@ -58,6 +58,11 @@ def scalar(dtype: object) -> Scalar:
     if not isinstance(found, Scalar):
         raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}")
     return found
+
+
+def is_record(dtype: object) -> bool:
+    """Decide whether a type is a named tuple or a dataclass."""
+    return isinstance(dtype, type) and (hasattr(dtype, "_fields") or is_dataclass(dtype))
 
 
 # Words that carry elements of any type through memory: the bits are the same, and one instruction moves them.
@@ -79,7 +84,7 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
             raise ValueError(f"takes as operator one of {', '.join(NAMES)}, or a Snap device function, not {op!r}")
         return _named(op, scalar(type))
     if isinstance(op, SnapFunction) and not op.is_kernel:
-        return Operator(op, None, identity, None)
+        return Operator(op, False, identity, None)
     raise TypeError(
         f"takes as operator one of {', '.join(NAMES)}, or a Snap device function (a, b) -> a op b, not {op!r}"
     )
@@ -162,10 +167,10 @@ def _takes(type: Scalar, held: Scalar, inside: Scalar) -> bool:
 def _named(op: str, type: Scalar) -> Operator:
     if op in ("and", "or", "xor") and type.is_float:
         raise TypeError(f"`{op}` combines integers and bools, not floats")
-    each, together = (_MAKERS[op](element(type), element(_wrapping(type)), unit) for unit in (thread[1], block[1]))
+    each = _MAKERS[op](element(type), element(_wrapping(type)))
     # The warp's own reductions cover everything but products; sums and bits of bools are not numbers to it.
     warp = op if op != "mul" and type.name != "bool" else None
-    return Operator(each, together, _identity(op, type), warp)
+    return Operator(each, True, _identity(op, type), warp)
 
 
 def _wrapping(type: Scalar) -> Scalar:
@@ -184,10 +189,24 @@ def _identity(op: str, type: Scalar) -> object:
 F = TypeVar("F", bound=Callable)
 
 
-def cached_factory(make: F) -> F:
-    """Make each function of a factory once, however its arguments are written.  Refusals say the factory's public
-    name.
+@overload
+def cached_factory(make: F) -> F: ...
+
+
+@overload
+def cached_factory(*, records: bool) -> Callable[[F], F]: ...
+
+
+def cached_factory(make: F | None = None, *, records: bool = False) -> F | Callable[[F], F]:
+    """Make each function of a factory once, however its arguments are written.  records: whether `dtype` may be one.
+    Refusals say the factory's public name.
     """
+    if make is None:
+        return lambda make: _cached(make, records)
+    return _cached(make, records)
+
+
+def _cached(make: F, records: bool) -> F:
     signature = inspect.signature(make)
     made: dict[tuple, object] = {}
 
@@ -210,7 +229,8 @@ def cached_factory(make: F) -> F:
             keywords["dtype"] = keywords.pop("type")
         given = signature.bind(*args, **keywords)
         given.apply_defaults()
-        given.arguments["dtype"] = element(given.arguments["dtype"])
+        dtype = given.arguments["dtype"]
+        given.arguments["dtype"] = dtype if records and is_record(dtype) else element(dtype)
         key = tuple((value.__class__, value) for value in given.arguments.values())
         if key not in made:
             made[key] = make(*given.args, **given.kwargs)
@@ -222,56 +242,56 @@ def cached_factory(make: F) -> F:
 # ---- one maker an operator ------------------------------------------------------------------------------------------
 
 
-def _add(T, U, unit):
-    @device(unit)
+def _add(T, U):
+    @device(thread)
     def add(a: T, b: T) -> T:
         return T(U(a) + U(b))
 
     return add
 
 
-def _mul(T, U, unit):
-    @device(unit)
+def _mul(T, U):
+    @device(thread)
     def mul(a: T, b: T) -> T:
         return T(U(a) * U(b))
 
     return mul
 
 
-def _min(T, U, unit):
-    @device(unit)
+def _min(T, U):
+    @device(thread)
     def minimum(a: T, b: T) -> T:
         return T(min(a, b))
 
     return minimum
 
 
-def _max(T, U, unit):
-    @device(unit)
+def _max(T, U):
+    @device(thread)
     def maximum(a: T, b: T) -> T:
         return T(max(a, b))
 
     return maximum
 
 
-def _and(T, U, unit):
-    @device(unit)
+def _and(T, U):
+    @device(thread)
     def bits_and(a: T, b: T) -> T:
         return T(a & b)
 
     return bits_and
 
 
-def _or(T, U, unit):
-    @device(unit)
+def _or(T, U):
+    @device(thread)
     def bits_or(a: T, b: T) -> T:
         return T(a | b)
 
     return bits_or
 
 
-def _xor(T, U, unit):
-    @device(unit)
+def _xor(T, U):
+    @device(thread)
     def bits_xor(a: T, b: T) -> T:
         return T(a ^ b)
 

@@ -14,7 +14,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable)
 
@@ -42,6 +42,26 @@ def renamed(**words: str) -> Callable[[F], F]:
         made.shown = shown
         made.__signature__ = shown.replace(parameters=[*shown.parameters.values(), *hidden])
         return made
+
+    return decorate
+
+
+def without_threads(place: int) -> Callable[[F], F]:
+    """Let a factory take the threads of a block, which its function now finds by itself: as `threads=`, or behind the
+    type.  place: of an argument that is a number in the old form alone.
+    """
+
+    def decorate(factory: F) -> F:
+        @functools.wraps(factory)
+        def call(*args: object, **given: object) -> object:
+            items_by_name = place == 2 and len(args) == 2 and "items" in given
+            if "threads" in given or items_by_name or len(args) > place and type(args[place]) is int:
+                name = f"snap.lib.block.{factory.__name__}"
+                warn_of(f"{name}(dtype, threads, ...)", f"{name}(dtype, ...)")
+                args = args[:1] + args[1 if given.pop("threads", None) is not None else 2 :]
+            return factory(*args, **given)
+
+        return cast(F, call)
 
     return decorate
 

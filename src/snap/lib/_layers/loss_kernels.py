@@ -48,7 +48,7 @@ def rows_in_words(WIDTH, GRADIENT, IN_PLACE, MOST):
 @functools.cache
 def factor_kernel(index, T=SUM_THREADS):
     """`scale`, divided by the number of rows that count where the loss is their mean."""
-    I, total = element(index), block_reduce(int, T)
+    I, total = element(index), block_reduce(int)
 
     @kernel(
         threads=T,
@@ -70,7 +70,7 @@ def factor_kernel(index, T=SUM_THREADS):
 
 @functools.cache
 def loss_sum_kernel(T=SUM_THREADS):
-    total = block_reduce(float, T)
+    total = block_reduce(float)
 
     @kernel(
         threads=T,

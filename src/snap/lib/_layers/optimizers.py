@@ -289,7 +289,7 @@ def _global_norm(x, clip):
 
 @functools.cache
 def squares_kernel(type, WIDTH, T=NORM_THREADS):
-    E, load, load_one, total = element(type), loader(type, WIDTH), loader(type, 1), block_reduce(float, T)
+    E, load, load_one, total = element(type), loader(type, WIDTH), loader(type, 1), block_reduce(float)
 
     @kernel(threads=T, where=lambda x, partial, n, blocks: (0 <= n <= 2**40, len(x) >= n, len(partial) >= blocks))
     def sum_of_squares(x: ptr(const(E)), partial: ptr(float), n: i64):
@@ -317,7 +317,7 @@ def squares_kernel(type, WIDTH, T=NORM_THREADS):
 
 @functools.cache
 def norm_kernel(CLIPS, T=NORM_THREADS):
-    total = block_reduce(float, T)
+    total = block_reduce(float)
 
     @kernel(
         threads=T,

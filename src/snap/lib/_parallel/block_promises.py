@@ -9,28 +9,30 @@ Non-goals:  other operators than addition: of those there is nothing to say
 from __future__ import annotations
 
 from snap import *
+from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import Scalar
 
 
-def promised_scan(T, THREADS, op, items, exclusive, MOST, scan):
+def promised_scan(T, op, items, exclusive, MOST, scan):
     if op != "add" or not isinstance(T.type, Scalar) or not T.type.is_integer:
         raise ValueError(f"`most` is for sums of integers, not for {op!r} of `{T}`")
     if isinstance(MOST, bool) or not isinstance(MOST, int) or MOST < 0:
         raise ValueError(f"`most` is a number, 0 or more, not {MOST!r}")
-    if THREADS * (items or 1) * MOST > held_by(T.type)[1]:
-        raise ValueError(f"{THREADS * (items or 1)} values up to {MOST} have a sum that `{T}` does not hold")
-    inner = scan(T, THREADS, op, items, exclusive)
+    held = held_by(T.type)[1]
+    if WARP * (items or 1) * MOST > held:
+        raise ValueError(f"{WARP * (items or 1)} values up to {MOST} have a sum that `{T}` does not hold")
+    inner = scan(T, op, items, exclusive)
     if items is None:
-        return (_exclusive if exclusive else _inclusive)(T, THREADS, MOST, inner)
-    return (_exclusive_items if exclusive else _inclusive_items)(T, THREADS, items, MOST, inner)
+        return (_exclusive if exclusive else _inclusive)(T, MOST, held, inner)
+    return (_exclusive_items if exclusive else _inclusive_items)(T, items, MOST, held, inner)
 
 
-def _inclusive(T, THREADS, MOST, inner):
+def _inclusive(T, MOST, HELD, inner):
     @device(
         block,
-        thread[THREADS],
-        where=lambda v: 0 <= v <= MOST,
+        warp,
+        where=lambda v, threads: (0 <= v <= MOST, threads * MOST <= HELD),
         ensures=lambda id, v, result: v <= result <= (id + 1) * MOST,
         pairs=lambda a, b: a.result + b.v <= b.result if a.id < b.id else True,
     )
@@ -42,11 +44,11 @@ def _inclusive(T, THREADS, MOST, inner):
     return block_scan
 
 
-def _exclusive(T, THREADS, MOST, inner):
+def _exclusive(T, MOST, HELD, inner):
     @device(
         block,
-        thread[THREADS],
-        where=lambda v: 0 <= v <= MOST,
+        warp,
+        where=lambda v, threads: (0 <= v <= MOST, threads * MOST <= HELD),
         ensures=lambda id, result: 0 <= result <= id * MOST,
         pairs=lambda a, b: a.result + a.v <= b.result if a.id < b.id else True,
     )
@@ -58,17 +60,17 @@ def _exclusive(T, THREADS, MOST, inner):
     return block_scan_exclusive
 
 
-def _inclusive_items(T, THREADS, ITEMS, MOST, inner):
+def _inclusive_items(T, ITEMS, MOST, HELD, inner):
     LAST = ITEMS - 1
 
     @device(
         block,
-        thread[THREADS],
-        where=lambda v: all(0 <= v[k] <= MOST for k in range(ITEMS)),
-        ensures=lambda id, v, old, result: (
+        warp,
+        where=lambda v, threads: (all(0 <= v[k] <= MOST for k in range(ITEMS)), threads * ITEMS * MOST <= HELD),
+        ensures=lambda id, v, old, threads, result: (
             all(v[k] + old.v[k + 1] == v[k + 1] for k in range(LAST)),
             all(old.v[k] <= v[k] <= (id * ITEMS + k + 1) * MOST for k in range(ITEMS)),
-            v[LAST] <= result <= THREADS * ITEMS * MOST,
+            v[LAST] <= result <= threads * ITEMS * MOST,
         ),
         pairs=lambda a, b: a.v[LAST] + b.old.v[0] <= b.v[0] if a.id < b.id else True,
     )
@@ -80,17 +82,17 @@ def _inclusive_items(T, THREADS, ITEMS, MOST, inner):
     return block_scan_items
 
 
-def _exclusive_items(T, THREADS, ITEMS, MOST, inner):
+def _exclusive_items(T, ITEMS, MOST, HELD, inner):
     LAST = ITEMS - 1
 
     @device(
         block,
-        thread[THREADS],
-        where=lambda v: all(0 <= v[k] <= MOST for k in range(ITEMS)),
-        ensures=lambda id, v, old, result: (
+        warp,
+        where=lambda v, threads: (all(0 <= v[k] <= MOST for k in range(ITEMS)), threads * ITEMS * MOST <= HELD),
+        ensures=lambda id, v, old, threads, result: (
             all(v[k] + old.v[k] == v[k + 1] for k in range(LAST)),
             all(0 <= v[k] <= (id * ITEMS + k) * MOST for k in range(ITEMS)),
-            v[LAST] + old.v[LAST] <= result <= THREADS * ITEMS * MOST,
+            v[LAST] + old.v[LAST] <= result <= threads * ITEMS * MOST,
         ),
         pairs=lambda a, b: a.v[LAST] + a.old.v[LAST] <= b.v[0] if a.id < b.id else True,
     )

@@ -75,7 +75,7 @@ def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
 def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS, U=WORDS):
     E, A, R, W = element(type), element(inside), element(result), word(type, WIDTH)
     combine = operator(op, inside, nothing).each
-    in_block = block_reduce(A, T, op, None if isinstance(op, str) else nothing)
+    in_block = block_reduce(A, op, None if isinstance(op, str) else nothing)
 
     @kernel(
         threads=T,

@@ -223,7 +223,7 @@ def scan_in_a_round(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, T=THREADS):
         scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH),
         before_warp_in_block(inside, op, nothing, T),
     )
-    of_those_before = block_reduce(A, T, op, None if isinstance(op, str) else nothing)
+    of_those_before = block_reduce(A, op, None if isinstance(op, str) else nothing)
     PART = WARP * K * WIDTH
 
     @kernel(

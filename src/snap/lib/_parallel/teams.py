@@ -40,7 +40,7 @@ def reduce(type: Scalar, blocks: int, threads: int, op="add", identity=None):
     in every thread.
     """
     T, B, held = element(type), blocks, team(blocks, threads)
-    in_block, combine = block_reduce(T, threads, op, identity), operator(op, type, identity).each
+    in_block, combine = block_reduce(T, op, identity), operator(op, type, identity).each
     if blocks == 1:
         return in_block
 

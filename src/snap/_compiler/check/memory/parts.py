@@ -27,7 +27,7 @@ from snap._compiler.ir.effects import Effect, Extent, assigned, effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Level, Place, Privilege, scalar_of
-from snap._compiler.ir.walk import bodies, children, own_expressions, statements, variables, ways_out
+from snap._compiler.ir.walk import bodies, callees, children, own_expressions, statements, variables, ways_out
 
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
@@ -246,6 +246,9 @@ class _Walk:
         self.values.loops.pop()
 
     def _call(self, s: ir.Call) -> None:
+        if self.reads is None and not self.open:  # nothing in there is certain
+            self.ordered = self.ordered or any(_orders(s) for f in callees(s.function) for s in statements(f.body))
+            return
         outer, inner = (self.frame, self.at), called(self.frame, next(self.numbers))
         for p, a, handle in zip(s.function.params, s.args, s.handles):
             if isinstance(p, ir.MemParam) and handle is not None:
@@ -288,7 +291,7 @@ class _Walk:
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def _accesses(self, s: ir.Stmt) -> None:
-        if isinstance(s, ir.Turn) or isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED:
+        if _orders(s):
             self.ordered = True
             for scope in self.open:
                 scope.ordered = True
@@ -369,6 +372,10 @@ class _Walk:
             rank = forms.unknown((forms.BLOCK,)) if access.block is None else self._form(access.block)
             index, shape = (rank, *index), None if shape is None else (forms.ZERO, *shape)
         return shape, index, (*self.facts, *inside)
+
+
+def _orders(s: ir.Stmt) -> bool:
+    return isinstance(s, ir.Turn) or isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED
 
 
 def _leaves(body: ir.Body) -> bool:

@@ -86,7 +86,7 @@ def test_a_view_is_the_same_memory():
     assert in_block("s: shared(float[6])\ny: float4 = s.view(float4)[0]") == [("SNAP018", 2)]
     assert in_block("s: shared(float[8])\ny = s.view(3)[0]") == [("SNAP018", 2)]
     assert in_block("s: shared(float[8])\ny = s.view(float4, 2)[0]") == [("SNAP018", 2)]
-    assert in_block("s: shared(float[8])\nt: int @ thread[1] = id()\nwith partition(s, p=thread[1], offset=t) as m:\n    m.view(u32)[0] = u32(1)") == []
+    assert in_block("s: shared(float[256])\nt: int @ thread[1] = id()\nwith partition(s, p=thread[1], offset=t) as m:\n    m.view(u32)[0] = u32(1)") == []
     assert in_block("s: shared(float[8])\nwith partition(s.view(float4), p=thread[1], offset=0) as m:\n    y: float = s[0]") == [("SNAP010", 3)]
 
 

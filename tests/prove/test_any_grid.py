@@ -98,26 +98,33 @@ def test_a_size_that_where_does_not_let_be_small_is_tried():
 
 
 def test_clusters_run_whole():
-    @kernel
-    @requires(grid[1], cluster[1], block[2], thread[32])
-    def k(x: ptr(int, (1 << 20,)) @ grid[1]):
-        with each(cluster, x) as c, each(block, x) as r, each(thread, x) as t:
-            x[64 * (c % 5000) + 32 * r + t] = 1
+    """A block of a cluster takes what another one has written for it: alone it would wait for ever."""
 
-    found = k.prove(["races"])
-    assert found.verdict is not Verdict.PROVED
-
-
-def test_blocks_that_wait_for_others_do_not_run_alone():
-    """What is seen where blocks that would be waited for are left out says nothing: it is not called refuted."""
-
-    @kernel(threads=32, blocks=64, cooperative=True, where=lambda x: len(x) == 64 * 32)
+    @kernel(threads=32, cluster=2, blocks=32, where=lambda x: len(x) == 1024)
     def k(x: ptr(int)):
+        with each(cluster) as c:
+            given: shared(int[32], across=block)
+            b: int @ block[1] = id()
+            t: int @ thread[1] = id() % 32
+            with each(thread, given):
+                given[1 - b, t] = t
+            with each(thread, x):
+                x[c % 10 * 64 + b * 32 + t] = given[b, t]
+
+    assert refuted(k, "two clusters write one element of `x`").only == (0, 1, 20, 21)
+
+
+def test_blocks_of_a_cooperative_kernel_run_all():
+    """They meet at barriers of the grid."""
+
+    @kernel(threads=32, blocks=64, cooperative=True, where=lambda x, m: (len(x) == 64 * 32, 31 <= m <= 32))
+    def k(x: ptr(int), m: int):
         for step in range(2):
             with each(block, x) as b, each(thread, x) as t:
-                x[32 * ((b + step) % 64) + t] = step
+                x[32 * ((b + step) % 64) + t % m] = step
 
-    assert k.prove(["races"]).verdict is not Verdict.REFUTED
+    launch = refuted(k, "write one element of `x`", "blocks = 64;")
+    assert launch.only == ()
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -397,7 +397,7 @@ def test_threads_that_certainly_meet_are_refused(body, meet):
 
 @pytest.mark.parametrize("body", [
     "with back(s), each(thread, s) as t:\n            s[t % 32] = 1.0", "with each(warp, s) as w, each(thread, s) as l:\n            s[32 * w + l] = 1.0",
-    "if n > 2:\n            with each(thread, s) as t:\n                s[t] = 1.0", "with each(thread, s, shape=(32, 2)) as (i, j):\n            s[i] = 1.0 * j",
+    "if n > 2:\n            with each(thread, s) as t:\n                s[t] = 1.0", "with each(thread, s, shape=(32, 2)) as (i, j):\n            s[i + 32 * j] = 1.0 * j",
 ])  # fmt: skip
 def test_threads_that_may_not_meet_are_not_refused(body):
     defined(f"@kernel(threads=64)\ndef k(y: ptr(float), n: int):\n    with each(block):\n        s: shared(float[64])\n        front, back = roles(32, 32)\n        {body}\n")
@@ -493,7 +493,7 @@ def test_a_promise_may_be_chosen_by_a_constant():
 
 
 def test_registers_may_be_chosen_by_a_constant():
-    text = ROLES.replace("roles(32, 32)", "roles(32, 32, registers=(40, 24) if FEW else ())").replace("@kernel", "FEW = {}\n\n@kernel").replace("32", "128").replace("threads=64", "threads=256")
+    text = ROLES.replace("roles(32, 32)", "roles(32, 32, registers=(40, 24) if FEW else ())").replace("@kernel", "FEW = {}\n\n@kernel").replace("32", "128").replace("31", "127").replace("threads=64", "threads=256")
     assert "setmaxnreg" in defined(text.replace("{}", "True")).cuda() and "setmaxnreg" not in defined(text.replace("{}", "False")).cuda()
 
 

@@ -35,7 +35,7 @@ def run(monkeypatch):
         launches.append(function.name)
 
     def run(main, seeds, several=False):
-        def alike(function, args, blocks, say=None):
+        def alike(function, args, blocks, say=None, only=None):
             given = copies(args)
             in_order(function, args, blocks, *[say] * (say is not None))
             for seed in range(seeds):

@@ -38,7 +38,7 @@ def compare(monkeypatch):
     reference, adversarial = machine.run_reference, machine.run_adversarial
     replaced, left, made = set(), set(), {}
 
-    def both(function, args, blocks, say=None):
+    def both(function, args, blocks, say=None, only=None):
         key = builtins.id(function)
         if key not in made:
             flat = inline_calls(function, Numbers(), every=True)

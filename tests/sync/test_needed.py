@@ -36,7 +36,7 @@ def launches_of(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     seen: dict[int, tuple] = {}
 
-    def launch(function, args, blocks, say=None):
+    def launch(function, args, blocks, say=None, only=None):
         seen.setdefault(id(function), (function, []))[1].append((copies(args), blocks))
         run_reference(function, args, blocks)
 

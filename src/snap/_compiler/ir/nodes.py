@@ -44,7 +44,7 @@ the statements of `synced.py`.
                | For(var, expr start, expr stop, expr step, stmt* body, int unroll) | Break() | Continue()
                | Return(expr? value) | Assert(expr cond, str message)
                | Group(privilege, place outer, place, stmt* body) | Split(level, place outer, case* cases)
-               | Partition(handle base, handle, place, stmt* body, expr? fill, bool counted)
+               | Partition(handle base, handle, place, stmt* body, expr? fill, bool counted, division* divisions)
                | Claim(handle base, handle, place, stmt* body) | Turn(place outer, place, stmt* body)
                | Collective(str op, privilege requires, place, target* targets, expr* args, memaccess* accesses,
                tuple[str, object]* attrs) | Atomic(str op, memaccess access, expr* args, target? target, memoryorder
@@ -298,11 +298,25 @@ class Split(Statement):
 
 
 @node
+class Division:
+    """A view that divides a dimension of an array into parts of so many elements, if the text does not tell whether any
+    are left over.
+
+    extent: of the dimension; None: as long as the array is
+    """
+
+    dimension: int
+    extent: Expr | None
+    by: Expr
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Partition(Statement):
     """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
 
     fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this
-    modulo the depth.  counted: the compiler counts the fills, so they come in order.
+    modulo the depth.  counted: the compiler counts the fills, so they come in order.  divisions: what its view divides.
     """
 
     base: Handle
@@ -311,6 +325,7 @@ class Partition(Statement):
     body: Body
     fill: Expr | None = None
     counted: bool = False
+    divisions: tuple[Division, ...] = ()
 
     @property
     def number_of_fill(self) -> Expr:

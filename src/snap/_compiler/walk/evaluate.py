@@ -30,7 +30,7 @@ from snap._compiler.ir.types import GRID1, THREAD1, Array, Level, Privilege
 from snap._compiler.walk import arrays, assign, calls, cells, loops
 from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
-from snap._compiler.walk.sites import Entry, Root, UnitPosition, Walked
+from snap._compiler.walk.sites import Divided, Entry, Root, UnitPosition, Walked
 from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, LaunchFacts, Value, WalkState, is_bool, is_int
 from snap._compiler.walk.values import Exact
 from snap._compiler.walk.ways import escapes, leaves
@@ -137,11 +137,23 @@ def _lowered(w: WalkState, s: ir.Partition | ir.Claim) -> None:
     base, handle = s.base, s.handle
     if isinstance(s, ir.Partition) and s.fill is not None:
         w.use(w.value(s.fill))
+    if isinstance(s, ir.Partition):
+        _divided(w, s)
     chain = w.chains.get((w.frame, base.uid))
     if chain is not None:
         entry = Entry(handle, base.privilege, handle.privilege, len(w.terms.atoms), s.span)
         w.chains[w.frame, handle.uid] = (*chain, entry)
     w.body(s.body)
+
+
+def _divided(w: WalkState, s: ir.Partition) -> None:
+    root = w.roots.get((w.frame, s.base.obj.uid))
+    if root is None or w.dry:
+        return
+    for one in s.divisions:
+        by, extent = w.value(one.by).term, root.length if one.extent is None else w.value(one.extent).term
+        if isinstance(by, Poly) and isinstance(extent, Poly):
+            w.out.divided.append(Divided(root, s.handle, one.dimension, extent, by, tuple(w.path), one.span))
 
 
 def _shared(w: WalkState, s: ir.DeclareShared) -> None:

@@ -227,6 +227,19 @@ class Inside:
 
 
 @dataclass(slots=True, eq=False)
+class Divided:
+    """A dimension of an array is divided into parts of `by` elements, for the scope in which they have this handle."""
+
+    root: Root
+    handle: ir.Handle
+    dimension: int
+    extent: Poly
+    by: Poly
+    path: tuple[Cond, ...]
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
 class Promise:
     """A condition of a contract, at a call or where a function returns.  trusted: the author vouches for it."""
 
@@ -332,6 +345,7 @@ class Walked:
     promises: list[Promise] = field(default_factory=list)
     ends: list[Pact] = field(default_factory=list)
     pacts: list[Pact] = field(default_factory=list)
+    divided: list[Divided] = field(default_factory=list)
     asserted: list[Span] = field(default_factory=list)
     unsafe: list[Span] = field(default_factory=list)
     gave_up: list[tuple[Span, str]] = field(default_factory=list)

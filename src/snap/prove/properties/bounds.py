@@ -19,6 +19,7 @@ from snap.prove import Task
 from snap.prove.properties import pacts
 from snap.prove.properties.context import ProofContext, context
 from snap.prove.properties.goals import Goal, of_arithmetic, of_inside, of_promise, of_site, strongest
+from snap.prove.properties.leftover import left_over
 from snap.prove.properties.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed, example
 from snap.prove.verdict import Findings, Obligation, Property, Verdict, not_reached
@@ -30,7 +31,7 @@ def bounds(task: Task) -> Findings:
     goals += [g for a in c.found.needed() for g in of_arithmetic(a)]
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
     goals += [g for p in c.found.promises for g in of_promise(p)]
-    found = [*told(c, goals), *_or_not(c, pacts.obligations), *given_up(c)]
+    found = [*told(c, goals), *_or_not(c, left_over, Property.VIEWS), *_or_not(c, pacts.obligations), *given_up(c)]
     return Findings(
         (*_or_not(c, contradictory), *_or_not(c, lambda c: divided(c, found)), *found),
         (*c.assumed, *c.trusted),
@@ -38,11 +39,14 @@ def bounds(task: Task) -> Findings:
     )
 
 
-def _or_not(c: ProofContext, ask: Callable[[ProofContext], list[Obligation]]) -> list[Obligation]:
+def _or_not(
+    c: ProofContext, ask: Callable[[ProofContext], list[Obligation]], kind: Property = Property.PRECONDITION
+) -> list[Obligation]:
     try:
         return ask(c)
     except NotReached:
-        return [not_reached(Property.PRECONDITION, "`where=` and contracts are looked at", c.span)]
+        what = "views leave no element to nobody" if kind is Property.VIEWS else "`where=` and contracts are looked at"
+        return [not_reached(kind, what, c.span)]
 
 
 def contradictory(c: ProofContext) -> list[Obligation]:

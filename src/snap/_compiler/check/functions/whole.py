@@ -8,21 +8,15 @@ changed. Non-goals: barriers.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Set
 
 from snap._compiler.check.core.explain import read_by_one_help, units
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.functions.registers import check_registers, moves_registers
 from snap._compiler.check.memory.accesses import written_by_one
-from snap._compiler.check.memory.parts import (
-    OpenPartition,
-    colliding,
-    may_collide,
-    meeting,
-    overwritten,
-    scopes_of,
-    unshown,
-)
+from snap._compiler.check.memory.certain import Certain, Collision, Outside
+from snap._compiler.check.memory.parts import looked_through, meeting, overwritten, unshown
 from snap._compiler.check.operations.barriers import check_halves
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
@@ -180,41 +174,76 @@ def _residency(c: Checker, made: ir.Body) -> None:
 
 # T-Each-Apart: two threads of one `each` certainly meet in x => the kernel is refused
 # In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form
-# is.
-def _collisions(c: Checker, scopes: list[OpenPartition]) -> None:
-    for found in colliding(c.constructs[0].place, scopes):
-        name, both = found.write.handle.name, found.access is found.write
-        touches = "writes" if found.writes else "reads"
-        alone = written_by_one(name, found.write.handle.base is None or found.write.handle.base.privilege == GRID1)
+# is.  So are two blocks, where every launch has two.
+def _collisions(c: Checker, found: Iterator[Collision]) -> None:
+    for one in found:
+        name, both = one.write.handle.name, one.access is one.write
+        touches = "writes" if one.writes else "reads"
+        alone = written_by_one(name, one.write.handle.base is None or one.write.handle.base.privilege == GRID1)
+        units_ = "blocks" if one.other[0] != one.writer[0] else "threads"
+        first, second = (_named(unit, units_ == "blocks") for unit in (one.writer, one.other))
         c.report(
             "SNAP010",
-            f"two threads of one `each` meet in `{name}`: thread {found.other} {touches} what thread {found.writer}"
-            " writes",
-            found.access.span,
-            f"thread {found.other} {touches} it here",
-            (Label(found.write.span, f"thread {found.writer} writes it here"),),
-            note="nothing orders the threads of one `each` with each other, so this is a race in every launch",
-            help=(
-                f"let one thread write it: `with {alone}:`; where each adds to it, `atomic.add({name}, index, value)`"
-                if both
-                else "end the `each` in between, so that a barrier can stand there; or read it into a variable before"
-                " the `each`"
-            ),
+            f"two {units_} of one `each` meet in `{name}`: {second} {touches} what {first} writes",
+            one.access.span,
+            f"{second} {touches} it here",
+            (Label(one.write.span, f"{first} writes it here"),),
+            note=f"nothing orders the {units_} of one `each` with each other, so this is a race in every launch",
+            help=_apart(name, alone, both, units_ == "blocks"),
+        )
+
+
+def _named(unit: tuple[int, int], of_blocks: bool) -> str:
+    block, thread = unit
+    return f"thread {thread} of block {block}" if of_blocks else f"thread {thread}"
+
+
+def _apart(name: str, alone: str, both: bool, of_blocks: bool) -> str:
+    if of_blocks:
+        return (
+            "let the block's number select an element of its own; or let one block write it:"
+            f" `with {written_by_one(name, True)}:`"
+        )
+    if both:
+        return f"let one thread write it: `with {alone}:`; where each adds to it, `atomic.add({name}, index, value)`"
+    return "end the `each` in between, so that a barrier can stand there; or read it into a variable before the `each`"
+
+
+# T-Inside: an index of x is outside in every launch => the function is refused
+# By which thread, and in which iteration, only constants and the threads' own numbers decide.
+def _outside(c: Checker, found: Iterator[Outside]) -> None:
+    for one in found:
+        c.report(
+            "SNAP018",
+            f"index {one.index} is outside of `{one.access.handle.name}`, whose dimension here is {one.extent}",
+            one.access.span,
+            f"thread {one.thread} comes to it in every launch",
+            (Label(one.access.view.obj.span, f"`{one.access.view.obj.name}`"),),
+            help="indices count from 0; guard the access, or let the loop end before",
         )
 
 
 # In an `each` memory keeps its name, so that units can touch what others write without saying so.
 def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> Set[int]:
     """The partitions of `each` whose units nothing shows to be apart: the CPU machine watches them.  Where they
-    certainly meet, that is reported.
+    certainly meet, that is reported; and so is an index that is certainly outside.
     """
-    if not c.handed_out:
-        return frozenset()
     place = c.constructs[0].place
     found = Unshown(place, params, made, c.handed_out)
-    if may_collide(made, c.handed_out):
-        _collisions(c, found.scopes)
-    return found
+    certain = Certain(place, found.looked, 2 if _several_blocks(c, place) and not found.looked.ordered else 1)
+    _collisions(c, certain.colliding())
+    _outside(c, certain.outside())
+    return found if c.handed_out else frozenset()
+
+
+def _several_blocks(c: Checker, place: Place) -> bool:
+    """Decide whether every launch has two blocks, which no barrier orders."""
+    blocks, held = c.definition.requires.blocks, place.held(Level.BLOCK)
+    fixed = blocks if isinstance(blocks, tuple) else (blocks,)
+    most = math.prod(fixed) if all(type(n) is int for n in fixed) else 1  # type: ignore[arg-type]
+    if not c.definition.kernel or c.cooperative or place.held(Level.CLUSTER) is not None:
+        return False
+    return max(most, 1 if held is None or held.count is None else held.count) > 1
 
 
 class Unshown(Set[int]):
@@ -223,15 +252,11 @@ class Unshown(Set[int]):
     """
 
     def __init__(self, place: Place, params: list[ir.Param], body: ir.Body, parts: set[int]):
-        self.place, self.params, self.body, self.parts = place, params, body, parts
-
-    @functools.cached_property
-    def scopes(self) -> list[OpenPartition]:
-        return scopes_of(self.place, self.params, self.body, self.parts)
+        self.place, self.looked = place, looked_through(place, params, body, parts)
 
     @functools.cached_property
     def handles(self) -> frozenset[int]:
-        return frozenset(scope.handle.uid for scope in meeting(self.place, self.scopes))
+        return frozenset(scope.handle.uid for scope in meeting(self.place, self.looked.scopes))
 
     def __contains__(self, handle: object) -> bool:
         return handle in self.handles

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,16 +21,17 @@ from snap._compiler.analysis.linear.footprints import inside_box
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.overlap import Overlap
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called, facts, form, is_integer
+from snap._compiler.check.memory.points import UNDECIDED, Counted, Holds, Step, Tested, between, holding, negated
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.effects import Effect, Extent, assigned, effects, written
+from snap._compiler.ir.effects import Effect, Extent, assigned, effects
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, scalar_of
-from snap._compiler.ir.walk import bodies, children, own_expressions, statements, variables
+from snap._compiler.ir.operations import MemoryOrder
+from snap._compiler.ir.types import Level, Place, Privilege, scalar_of
+from snap._compiler.ir.walk import bodies, callees, children, own_expressions, statements, variables, ways_out
 
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
 Owner = tuple[Frame, int]  # a handle, in a call
-OneElement = tuple[tuple[int | None, ...], tuple]  # of a thread: numbers, and what is added to them
 
 
 _READS, _WRITES = operator.attrgetter("reads"), operator.attrgetter("writes")
@@ -46,9 +47,10 @@ class OpenPartition:
     shared: dict[LinearAtom, Privilege]
     reads: list[PartitionAccess] = field(default_factory=list)
     writes: list[PartitionAccess] = field(default_factory=list)
-    guards: int = 0  # around it: conditions, loops, splits, calls
-    sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
+    outer: tuple[Step, ...] = ()  # the way to it
+    steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)  # from there to accesses of one element
     atomics: set[int] = field(default_factory=set)  # of the accesses: these may meet each other
+    ordered: bool = False  # turns or atomics in it order what its units do
 
     @property
     def above(self) -> Privilege:
@@ -77,25 +79,35 @@ def overwritten(
             yield read, scope.handle, write
 
 
-def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> list[OpenPartition]:
-    """The scopes of these partitions, with all that is read and written in them."""
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """An access by threads, of one element of an array whose extents are numbers.  path: the way to it; scopes: how
+    many steps of it lie before each scope around it, and whose memory that divides.
+    """
+
+    access: ir.MemAccess
+    index: tuple[Form, ...]
+    extents: tuple[int, ...]
+    path: tuple[Step, ...]
+    scopes: tuple[tuple[int, Privilege], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a walk through a function has found: scopes of partitions, and accesses that may be outside.  ordered: there
+    are turns, or atomics that order what blocks do.
+    """
+
+    scopes: list[OpenPartition]
+    reached: list[Reached]
+    ordered: bool
+
+
+def looked_through(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Looked:
+    """The scopes of these partitions, with all that is read and written in them, and accesses by constant extents."""
     walk = _Walk(place, params, body, None)
     walk.body(body)
-    return [scope for scope in walk.scopes if scope.handle.uid in parts]
-
-
-def may_collide(body: ir.Body, parts: set[int]) -> bool:
-    """Decide whether one of these partitions is by single threads and has a write that every thread makes: `colliding`
-    looks at no others.
-    """
-    return any(
-        type(s) is ir.Partition and s.handle.uid in parts and s.handle.privilege == THREAD1 and _writes_surely(s.body)
-        for s in statements(body)
-    )
-
-
-def _writes_surely(body: ir.Body) -> bool:
-    return any(_writes_surely(s.body) if isinstance(s, (ir.Group, ir.Partition)) else bool(written(s)) for s in body)
+    return Looked([scope for scope in walk.scopes if scope.handle.uid in parts], walk.reached, walk.ordered)
 
 
 def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenPartition]:
@@ -110,104 +122,6 @@ def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenParti
         )
         if any(True for _ in _pairs(scope, place, both)):
             yield scope
-
-
-@dataclass(frozen=True, slots=True)
-class Collision:
-    """Two threads of the first block, in one scope: thread `writer` writes an element that thread `other` touches."""
-
-    write: ir.MemAccess
-    writer: int
-    access: ir.MemAccess
-    other: int
-    writes: bool  # the other one, too
-
-
-# What is refused happens in every launch: two threads of block 0, accesses that nothing guards, indices that are known.
-def colliding(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[Collision]:
-    """Find partitions by single threads in which two threads certainly meet, each with the first two that do."""
-    held = place.held(Level.THREAD)
-    if held is None or held.count is None:
-        return
-    for scope in scopes:
-        if scope.handle.privilege == THREAD1:
-            base = scope.above  # of the first unit that gave the memory away; a role's is its threads'
-            units = base.shape.members if base.level is Level.THREAD else range(held.count)
-            yield from itertools.islice(_certain(scope, units), 1)
-
-
-def _certain(scope: OpenPartition, threads: Sequence[int]) -> Iterator[Collision]:
-    sure = [(a, index, w) for w in (True, False) for a, index in _sure(scope, w)]
-    if _one_each(sure):
-        return
-    agreed = {atom for atom, p in scope.shared.items() if p.level > Level.THREAD}
-    known = [(a, _elements(index, threads, agreed), w) for a, index, w in sure]
-    for write, elements, writes in known:
-        if not writes or elements is None:
-            continue
-        owner: dict[OneElement, int] = {}
-        for t, at in zip(threads, elements):
-            if owner.setdefault(at, t) != t:
-                yield Collision(write, owner[at], write, t, True)
-        for access, touched, also in known:
-            if touched is None or access.view != write.view or access is write:
-                continue
-            for t, at in zip(threads, touched):
-                if owner.get(at, t) != t:
-                    yield Collision(write, owner[at], access, t, also)
-
-
-def _one_each(sure: list[tuple[ir.MemAccess, tuple[Form, ...], bool]]) -> bool:
-    """Decide whether each thread plainly has an element of its own, as in most kernels."""
-    of_view = {a.view: index for a, index, writes in sure if writes}
-    return all(of_view.get(a.view, index) == index for a, index, _ in sure) and all(
-        any(len(i[1]) == 1 and i[1][0][0] == (forms.THREAD,) for i in index) for index in of_view.values()
-    )
-
-
-def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tuple[Form, ...]]]:
-    for access, _, index, _ in scope.writes if writes else scope.reads:
-        if id(access) in scope.sure and index is not None:
-            yield access, index
-
-
-def _elements(index: tuple[Form, ...], threads: Sequence[int], agreed: set[LinearAtom]) -> list[OneElement] | None:
-    """Say which element each thread of the first block touches: a number in each dimension, and what is added to it
-    that all threads agree on, whatever it is. None where more than the thread's number decides.
-    """
-    added = tuple(tuple(part for part in i[1] if part[0] in agreed) for i in index)
-    numbers: list[list[int]] = []
-    for i in index:
-        found = _by_thread((i[0], tuple(part for part in i[1] if part[0] not in agreed)), threads)
-        if found is None:
-            return None
-        numbers.append(found)
-    return [(at, added) for at in (zip(*numbers) if numbers else itertools.repeat((), len(threads)))]
-
-
-def _by_thread(f: Form, threads: Sequence[int]) -> list[int] | None:
-    """Evaluate a form for each thread."""
-    total = [f[0]] * len(threads)
-    for atom, k in f[1]:
-        match atom:
-            case (forms.THREAD,):
-                values: Iterable[int] = threads
-            case (forms.BLOCK,):
-                continue
-            case (forms.DIV, x, n):
-                inner = _by_thread(x, threads)
-                if inner is None:
-                    return None
-                values = [value // n for value in inner]
-            case (forms.MUL, x, y) | (forms.XOR, x, y, _):
-                left, right = _by_thread(x, threads), _by_thread(y, threads)
-                if left is None or right is None:
-                    return None
-                values = map(operator.mul if atom[0] == forms.MUL else operator.xor, left, right)
-            case _:
-                return None
-        total = [so_far + k * value for so_far, value in zip(total, values)]
-    return total
 
 
 def _pairs(
@@ -244,7 +158,11 @@ class _Walk:
         self.changing = set(_changing(body))
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
-        self.guards = 0
+        self.ordered = False
+        self.leaves = _leaves(body)
+        self.path: list[Step] = []  # loops and conditions around this place
+        self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
+        self.reached: list[Reached] = []
         blocks = place.held(Level.BLOCK)
         if blocks is not None and blocks.count is not None and not blocks.open:
             self.facts.append(forms.subtract(forms.number(blocks.count - 1), self.at.index[Level.BLOCK]))
@@ -253,20 +171,23 @@ class _Walk:
                 self.values.known[(), p.var.uid] = self.values.fresh((), p.var, "start")
 
     def body(self, body: ir.Body) -> None:
+        mark = len(self.path)
         for s in body:
             self._accesses(s)
-            guard = 0 if isinstance(s, (ir.Group, ir.Partition)) else 1
-            self.guards += guard
             self._statement(s)
-            self.guards -= guard
+            if self.leaves and ways_out((s,)):
+                self.path.append(UNDECIDED)  # not all that came here go on
+        del self.path[mark:]
 
     def _statement(self, s: ir.Stmt) -> None:
         match s:
             case ir.Declare(var, init):
                 self._define(var, init)
             case ir.If(cond, then, other):
-                for part, truth in ((then, True), (other, False)):
-                    self._inside(part, self._known(cond, truth))
+                known = [self._known(cond, truth) for truth in (True, False)]
+                holds = holding(cond, self._form)
+                self._inside(then, known[0], Tested(holds))
+                self._inside(other, known[1], Tested(negated(holds)))
             case ir.For():
                 self._loop(s)
             case ir.Group():
@@ -274,30 +195,39 @@ class _Walk:
             case ir.Split():
                 for case in s.cases:
                     at, learned = self.at.case(s, case)
-                    self._entered(at, case.body, learned)
+                    first = forms.subtract(self.at.index[s.level], forms.number(case.offset))
+                    self._entered(at, case.body, learned, Tested(between(first, None if case.rest else case.size)))
             case ir.Partition(handle=handle) if (
                 handle.origin is ir.Origin.PARTITION and not handle.disjoint and self.frame == ()
             ):
-                scope = OpenPartition(handle, dict(self.values.privileges), guards=self.guards)
+                scope = OpenPartition(handle, dict(self.values.privileges), outer=tuple(self.path))
                 self.scopes.append(scope)
                 self.open.append(scope)
-                self.body(s.body)
+                self._scope(s)
                 self.open.pop()
+            case ir.Partition() | ir.Claim():
+                self._scope(s)
             case ir.Call():
                 self._call(s)
             case _:
                 for inner in bodies(s):
-                    self.body(inner)
+                    self._inside(inner, [], UNDECIDED)
 
-    def _inside(self, body: ir.Body, learned: list[Form]) -> None:
-        mark = len(self.facts)
+    def _scope(self, s: ir.Partition | ir.Claim) -> None:
+        self.entered.append((len(self.path), s.base.privilege))
+        self.body(s.body)
+        self.entered.pop()
+
+    def _inside(self, body: ir.Body, learned: list[Form], *steps: Step) -> None:
+        mark, outer = len(self.facts), len(self.path)
         self.facts += learned
+        self.path += steps
         self.body(body)
-        del self.facts[mark:]
+        del self.facts[mark:], self.path[outer:]
 
-    def _entered(self, at: Position, body: ir.Body, learned: list[Form]) -> None:
+    def _entered(self, at: Position, body: ir.Body, learned: list[Form], *steps: Step) -> None:
         outer, self.at = self.at, at
-        self._inside(body, learned)
+        self._inside(body, learned, *steps)
         self.at = outer
 
     def _loop(self, s: ir.For) -> None:
@@ -305,10 +235,20 @@ class _Walk:
         self.values.loops.append(next(self.numbers))
         at = self.values.known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
         last = forms.subtract(forms.subtract(stop, at), forms.number(1))
-        self._inside(s.body, [forms.subtract(at, start), last] if forms.is_number(step) and step[0] > 0 else [])
+        counted: Step = UNDECIDED
+        if forms.is_number(step) and step[0]:
+            left = any(not isinstance(way_out, ir.Continue) for way_out in ways_out(s.body))
+            trip = (forms.TRIP, self.values.loops[-1])
+            counted = Counted(trip, forms.subtract(stop, start), step[0], left)
+        self._inside(
+            s.body, [forms.subtract(at, start), last] if forms.is_number(step) and step[0] > 0 else [], counted
+        )
         self.values.loops.pop()
 
     def _call(self, s: ir.Call) -> None:
+        if self.reads is None and not self.open:  # nothing in there is certain
+            self.ordered = self.ordered or any(_orders(s) for f in callees(s.function) for s in statements(f.body))
+            return
         outer, inner = (self.frame, self.at), called(self.frame, next(self.numbers))
         for p, a, handle in zip(s.function.params, s.args, s.handles):
             if isinstance(p, ir.MemParam) and handle is not None:
@@ -318,9 +258,11 @@ class _Walk:
             ):
                 self.values.known[inner, p.var.uid] = self._form(a)
         self.frame, self.at = inner, self.at.called(s)
+        outer_leaves, self.leaves = self.leaves, _leaves(s.function.body)
         self.changing |= set(_changing(s.function.body))
-        self.body(s.function.body)
+        self._inside(s.function.body, [], UNDECIDED)
         self.frame, self.at = outer
+        self.leaves = outer_leaves
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
@@ -349,8 +291,10 @@ class _Walk:
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def _accesses(self, s: ir.Stmt) -> None:
-        if not self.open:
-            return
+        if _orders(s):
+            self.ordered = True
+            for scope in self.open:
+                scope.ordered = True
         for read in own_expressions(s):
             self._reads(read)
         for e in effects(s):
@@ -365,38 +309,44 @@ class _Walk:
         match e:
             case ir.Select(cond, then, other):
                 self._reads(cond)
-                self._reads_where(cond, True, then)
-                self._reads_where(cond, False, other)
+                holds = holding(cond, self._form)
+                self._reads_where(cond, True, then, holds)
+                self._reads_where(cond, False, other, negated(holds))
                 return
             case ir.Logical(op, left, right):
                 self._reads(left)
-                self._reads_where(left, op == "and", right)
+                holds = holding(left, self._form)
+                self._reads_where(left, op == "and", right, holds if op == "and" else negated(holds))
                 return
             case ir.Load(access) if self.reads is None or id(access) in self.reads:
                 self._note(access, None, _READS)
         for part in children(e):
             self._reads(part)
 
-    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr) -> None:
+    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, holds: Holds) -> None:
         mark = len(self.facts)
         self.facts += self._known(cond, truth)
-        self.guards += 1
+        self.path.append(Tested(holds))
         self._reads(e)
-        self.guards -= 1
+        self.path.pop()
         del self.facts[mark:]
 
     def _note(self, access: ir.MemAccess, box: tuple[int, ...] | None, kind, atomic: bool = False) -> None:
         through = set(self._chain(access.handle))
         scopes = [scope for scope in self.open if ((), scope.handle.uid) in through]
-        if not scopes:
+        fixed = self.reads is None and box is None and _extents(access.view)
+        if not scopes and not fixed:
             return
         shape, index, known = self._where(access, box)
+        if fixed and index is not None:
+            where = tuple(self.path), tuple(self.entered)
+            self.reached.append(Reached(access, index[-len(fixed) :], fixed, *where))
         for scope in scopes:
             kind(scope).append((access, shape, index, known))
             if atomic:
                 scope.atomics.add(id(access))
-            elif box is None and self.guards == scope.guards:
-                scope.sure.add(id(access))
+            elif box is None:
+                scope.steps[id(access)] = tuple(self.path[len(scope.outer) :])
 
     def _chain(self, handle: ir.Handle) -> Iterator[Owner]:
         frame, at = self.frame, handle
@@ -422,6 +372,22 @@ class _Walk:
             rank = forms.unknown((forms.BLOCK,)) if access.block is None else self._form(access.block)
             index, shape = (rank, *index), None if shape is None else (forms.ZERO, *shape)
         return shape, index, (*self.facts, *inside)
+
+
+def _orders(s: ir.Stmt) -> bool:
+    return isinstance(s, ir.Turn) or isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED
+
+
+def _leaves(body: ir.Body) -> bool:
+    """Decide whether a statement in there leaves a loop, or the function."""
+    return any(isinstance(s, (ir.Break, ir.Continue, ir.Return)) for s in statements(body))
+
+
+def _extents(view: ir.MemView) -> tuple[int, ...]:
+    """The extents of an array, where they are numbers."""
+    shape = view.shape or ()
+    found = tuple(n.value for n in shape if isinstance(n, ir.Const) and type(n.value) is int)
+    return found if len(found) == len(shape) else ()
 
 
 # Of memory that atomics of threads or unsafe text change, nothing is read as one value, wherever they stand (`Touch`).

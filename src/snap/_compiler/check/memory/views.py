@@ -52,10 +52,13 @@ class ViewStep:
 
 @record
 class SeenMemory:
-    """Show memory through a view: its extents, and for indices below them those of the memory."""
+    """Show memory through a view: its extents, and for indices below them those of the memory.  first: of what is seen,
+    the first dimension is this one of the memory itself, and so are the following ones; None where that is not so.
+    """
 
     extents: ViewExtents
     place: Callable[[Index], Index]
+    first: int | None = None
 
 
 # ---- reading a view -------------------------------------------------------------------------------------------------
@@ -110,17 +113,19 @@ def _captured(step: tuple[str, tuple], span: Span) -> ViewStep:
 # ---- what a view means ----------------------------------------------------------------------------------------------
 
 
-def applied(c: Checker, steps: tuple[ViewStep, ...], memory: Memory) -> SeenMemory:
-    """The memory as its view shows it."""
+def applied(c: Checker, steps: tuple[ViewStep, ...], memory: Memory, divisions: list[ir.Division]) -> SeenMemory:
+    """The memory as its view shows it; what the view divides is added to `divisions`."""
     name, rank = memory.handle.name, memory.rank
     extents: ViewExtents = memory.shape if memory.shape is not None else (None,) * rank
-    seen = SeenMemory(extents, lambda index: index)
+    seen = SeenMemory(extents, lambda index: index, 0 if memory.map is None else None)
     for step in steps:
-        seen = _after(c, step, seen, name, memory)
+        seen = _after(c, step, seen, name, memory, divisions)
     return seen
 
 
-def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memory) -> SeenMemory:
+def _after(
+    c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memory, divisions: list[ir.Division]
+) -> SeenMemory:
     here, outer = _meaning(c, step), seen.place
     if len(seen.extents) < here.rank:
         raise _misfit(
@@ -129,8 +134,8 @@ def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memo
             step.span,
             labels=(Label(memory.handle.span, f"`{name}`"),),
         )
-    made = here.show(Asked(c, step, name), seen.extents)
-    return SeenMemory(made.extents, lambda index: outer(made.place(index)))
+    made = here.show(Asked(c, step, name, seen.first, divisions), seen.extents)
+    return SeenMemory(made.extents, lambda index: outer(made.place(index)), made.first)
 
 
 def _meaning(c: Checker, step: ViewStep) -> ViewRule:
@@ -142,11 +147,15 @@ def _meaning(c: Checker, step: ViewStep) -> ViewRule:
 
 @record
 class Asked:
-    """A view that is being applied: where it stands, and what it is of."""
+    """A view that is being applied: where it stands, and what it is of.  first: as of what it sees; divisions: what was
+    divided so far.
+    """
 
     c: Checker
     step: ViewStep
     name: str
+    first: int | None = None
+    divisions: list[ir.Division] | None = None
 
     def binary(self, op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
         match op, a, b:
@@ -184,8 +193,11 @@ class Asked:
             )
         return number
 
-    def divided(self, extent: ir.Expr | None, by: ir.Expr) -> ir.Expr | None:
+    def divided(self, extent: ir.Expr | None, by: ir.Expr, dimension: int = 0) -> ir.Expr | None:
         """Divide the extent by the number, without a rest as far as the text tells."""
+        told = isinstance(extent, ir.Const) and isinstance(by, ir.Const)
+        if self.divisions is not None and self.first is not None and not told:
+            self.divisions.append(ir.Division(self.first + dimension, extent, by, span=self.step.span))
         if extent is None:
             return None
         if isinstance(extent, ir.Const) and isinstance(by, ir.Const) and extent.value % by.value:
@@ -221,7 +233,7 @@ def _interleaved(a: Asked, extents: ViewExtents) -> SeenMemory:
 
 def _tiles(a: Asked, extents: ViewExtents) -> SeenMemory:
     height, width = (a.positive(n) for n in a.step.numbers)
-    down, across = a.divided(extents[0], height), a.divided(extents[1], width)
+    down, across = a.divided(extents[0], height), a.divided(extents[1], width, 1)
     return SeenMemory(
         (down, across, height, width, *extents[2:]),
         lambda i: (
@@ -250,7 +262,7 @@ def _backwards(a: Asked, extents: ViewExtents) -> SeenMemory:
 def _upto(a: Asked, extents: ViewExtents) -> SeenMemory:
     (k,) = a.step.numbers
     _within(a, k, extents[0])
-    return SeenMemory((k, *extents[1:]), lambda i: i)
+    return SeenMemory((k, *extents[1:]), lambda i: i, a.first)
 
 
 def _after_first(a: Asked, extents: ViewExtents) -> SeenMemory:
@@ -271,7 +283,7 @@ def _through(outer: Callable[[Index], Index], inner: Callable[[Index], Index], i
 
 
 def _mapped(a: Asked, extents: ViewExtents) -> SeenMemory:
-    inner = SeenMemory(extents[1:], lambda i: i)
+    inner = SeenMemory(extents[1:], lambda i: i, None if a.first is None else a.first + 1)
     for step in a.step.inner:
         rule, before = _meaning(a.c, step), inner.place
         if len(inner.extents) < rule.rank:
@@ -280,8 +292,8 @@ def _mapped(a: Asked, extents: ViewExtents) -> SeenMemory:
                 f"`views.{step.word}` is of {rule.rank} dimensions, and a row of `{a.name}` has {len(inner.extents)}",
                 step.span,
             )
-        made = rule.show(Asked(a.c, step, a.name), inner.extents)
-        inner = SeenMemory(made.extents, partial(_through, before, made.place))
+        made = rule.show(Asked(a.c, step, a.name, inner.first, a.divisions), inner.extents)
+        inner = SeenMemory(made.extents, partial(_through, before, made.place), made.first)
     return SeenMemory((extents[0], *inner.extents), lambda i: (i[0], *inner.place(i[1:])))
 
 
@@ -302,7 +314,7 @@ def _swizzled(a: Asked, extents: ViewExtents) -> SeenMemory:
     k = a.positive(a.step.numbers[0])
     if isinstance(k, ir.Const) and int(k.value) & (int(k.value) - 1):
         raise _misfit(a.c, f"`views.swizzled` takes a power of two, not {k.value}", a.step.span)
-    a.divided(extents[1], k)
+    a.divided(extents[1], k, 1)
     return SeenMemory(extents, lambda i: (i[0], a.binary("^", i[1], a.binary("%", i[0], k)), *i[2:]))
 
 
@@ -355,8 +367,10 @@ Piece = tuple[tuple["ir.Var", ...], Index, "tuple[ir.Expr, ...] | None"]
 
 def selected(
     c: Checker, e: tree.Expr, memory: Memory, p: Privilege, s: tree.With, number: Callable[[tree.Expr], ir.Expr]
-) -> list[Piece]:
-    """Select what a unit of p gets: parameters, the memory's indices for them, and the extents where all are known."""
+) -> tuple[list[Piece], tuple[ir.Division, ...]]:
+    """Select what a unit of p gets: parameters, the memory's indices for them, and the extents where all are known; and
+    what the view divides.
+    """
     e, chosen = (e.value, e.index) if isinstance(e, tree.Subscript) else (e, None)
     steps = steps_of(c, e, number)
     split = steps[-1] if steps[-1].word == "split_at" else None
@@ -371,7 +385,8 @@ def selected(
             labels=(Label(memory.handle.span, "not const"),),
             help="only const memory is seen so; windows whose constant step is at least their constant width are apart",
         )
-    seen = applied(c, steps[:-1] if split else steps, memory)
+    divisions: list[ir.Division] = []
+    seen = applied(c, steps[:-1] if split else steps, memory, divisions)
     added = len(seen.extents) - memory.rank
     own = memory.handle.privilege == p  # the unit has all of it already
     count = len(chosen) if chosen is not None else 0 if own else max(added, 1)
@@ -381,7 +396,7 @@ def selected(
         _enough(c, seen.extents[:count], memory.handle.name, p, e.span)
     select = tuple(map(number, chosen)) if chosen is not None else _digits(c, seen, count, p, s, e.span)
     halves = _halves(c, split, seen, count, memory) if split else (seen,)
-    return [_part(c, half, select, s) for half in halves]
+    return [_part(c, half, select, s) for half in halves], tuple(divisions)
 
 
 # The unit's number says which place is its own: as far as constants tell, there is one for each unit.

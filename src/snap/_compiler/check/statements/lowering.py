@@ -103,7 +103,7 @@ def _partition(c: Checker, s: tree.With, tail: bool) -> None:
     try:
         if "disjoint" in given:
             disjoint = bool(constant_value(c, given.pop("disjoint"), "`disjoint`").value)
-        parts = _parts(c, given, seen, p, s)
+        parts, divisions = _parts(c, given, seen, p, s)
     except Abort:
         raise NotOpened from None
     names = s.names or ((s.name or "", s.name_span or s.head),)
@@ -117,7 +117,7 @@ def _partition(c: Checker, s: tree.With, tail: bool) -> None:
         lowered.append(Memory(handle, seen.view, map, shape, record=seen.record))
     made = _scope(c, s, tail, "partition", base, owner, *lowered)
     for memory in reversed(lowered):
-        made = (ir.Partition(base, memory.handle, c.place, made, span=s.head),)
+        made = (ir.Partition(base, memory.handle, c.place, made, divisions=divisions, span=s.head),)
     c.out.extend(made)
 
 
@@ -138,20 +138,22 @@ def _scope(
 
 def _parts(
     c: Checker, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With
-) -> list[tuple[IndexMap | None, tuple[ir.Expr, ...] | None]]:
-    """The index function and the shape of each name of a partition; all but `split_at` have one name."""
+) -> tuple[list[tuple[IndexMap | None, tuple[ir.Expr, ...] | None]], tuple[ir.Division, ...]]:
+    """The index function and the shape of each name of a partition, all but `split_at` have one name; and what its view
+    divides.
+    """
     if "view" in given:
         if "f" in given or "offset" in given:
             raise c.type_error("`view=` is an index function already", given["view"].span, help="leave `f=` out")
-        parts = views.selected(c, given["view"], seen, p, s, lambda e: _index_value(c, e, p))
+        parts, divisions = views.selected(c, given["view"], seen, p, s, lambda e: _index_value(c, e, p))
         return [
             (_at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s), shape)
             for params, results, shape in parts
-        ]
+        ], divisions
     if s.names:
         raise views.two_names(c, s)
     map = _index_function(c, given, seen, p, s)
-    return [(map, seen.shape if "f" not in given and "offset" not in given else None)]
+    return [(map, seen.shape if "f" not in given and "offset" not in given else None)], ()
 
 
 def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:

@@ -19,7 +19,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from fuzz import campaign as campaigns
-from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in
+from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in, text_of
 from fuzz.case import Case, generate, load
 from fuzz.launching import launching, outcomes
 from fuzz.oracles import Outcome
@@ -197,8 +197,11 @@ def _same_of(block: Block, o) -> Iterator[Outcome]:
 
 
 def _same(program: tuple[str, int, int, int]) -> Outcome:
-    family, seed, _, cuda = program
+    family, seed, text, cuda = program
     outcome = Outcome(generate(family, seed), "accepted")
+    if text_of(outcome.case) != text:
+        outcome.status, outcome.kind = "failed", "another program than was prepared"
+        return outcome
     try:
         if cuda_of(load(outcome.case)._the_one({}).module) != cuda:
             outcome.status, outcome.kind = "failed", "another CUDA text than where it was prepared"

@@ -273,6 +273,8 @@ def test_programs_that_are_other_ones_at_this_commit_are_told(tmp_path, capsys, 
     assert [p.name for batch in kept.batches() for p in batch.programs] == ["scalars:1"] and sitting(tmp_path / "kept") == 0
     monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: 1)
     assert main(same) == 1 and "another CUDA text than where it was prepared: 3" in capsys.readouterr().out
+    monkeypatch.setattr("fuzz.prepared.generate", lambda family, seed: generate(family, seed + 1))
+    assert main(same) == 1 and "another program than was prepared: 3" in capsys.readouterr().out
 
 
 class Recording(Cuda):

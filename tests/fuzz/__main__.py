@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
             smaller = shrunk(outcome)
         print(f"{outcome.case.name}: {outcome.kind}: {campaign.save(outcome, smaller)}", flush=True)
     limit = f"--count {o.count}" if o.count is not None else f"--seconds {o.seconds or 0:g}"
-    which = f"--gpu --prepared {files}" if o.prepared else f"--same {files}" if o.same else f"--seed {o.seed} {limit}"
+    which = f"--gpu --prepared {files}" if o.prepared else f"--same {files}" if o.same else f"{'--gpu ' * o.gpu}--seed {o.seed} {limit}"
     print(f"again, in tests/: python -m fuzz {which} --families {','.join(o.families)}; one of them: python -m fuzz --only FAMILY:SEED")
     failed, kept = len(tally.failures), min(len(tally.failures), o.most)
     print(f"{tally.done} programs: " + (f"{failed} failed, {kept} of them are in {campaign.FOUND}" if failed else "none failed"))

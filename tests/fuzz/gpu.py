@@ -11,9 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +29,6 @@ from snap.host.device.driver import driver
 
 RUNS = 3  # of each program: what depends on timing may show in one of them
 BATCH = 20  # programs in one process under compute-sanitizer
-PREPARED_BATCH = 64  # of those that need only be launched
 BATCH_LIMIT = 240.0
 REPORTED = 86  # its exit status where it found something
 
@@ -86,10 +86,10 @@ def _faked(kernel, case: Case) -> list:
 # ---- compute-sanitizer ---------------------------------------------------------------------------------------------------------------------
 
 
-def sanitizer_command(tool: str, names: list[str], prepared: list[Path] | None = None) -> list[str] | None:
+def sanitizer_command(tool: str, names: list[str], file: Path | None = None) -> list[str] | None:
     found = shutil.which("compute-sanitizer") or next((p for p in ("/usr/local/cuda/bin/compute-sanitizer",) if Path(p).exists()), None)
-    files = ["--prepared", os.pathsep.join(str(path.resolve()) for path in prepared)] if prepared else []
-    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *files, *names]
+    given = ["--prepared", str(file.resolve())] if file else []
+    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *given, *names]
 
 
 def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT) -> list[tuple[str, str]]:
@@ -126,23 +126,32 @@ def sanitize(o, first: int) -> dict[str, object]:
     """How many programs of each family each tool saw, and what it reported.  After `o.sanitize_seconds` nothing new is begun."""
     if sanitizer_command("memcheck", []) is None:
         return {"sanitizer": "not found"}
-    programs = prepared.sample(o.prepared, o.families, o.sanitize) if o.prepared else sample(o.families, first, o.sanitize)
-    size, until = PREPARED_BATCH if o.prepared else BATCH, time.time() + o.sanitize_seconds
-    work = []
-    for tool in o.tools:
-        asked = [p for p in programs if tool != "racecheck" or p.racecheck]
-        work += [(at, tool, asked[at:at + size]) for at in range(0, len(asked), size)]
+    until = time.time() + o.sanitize_seconds
 
-    def run(tool: str, some: list[batches.Program]) -> tuple[str, list[batches.Program], list[tuple[str, str]]]:
+    def run(tool: str, some: list[batches.Program], file: Path | None) -> tuple[str, list[batches.Program], list[tuple[str, str]]]:
         if time.time() > until:
             return tool, [], []
-        reports = sanitized([p.name for p in some], lambda names: sanitizer_command(tool, names, o.prepared))
+        reports = sanitized([p.name for p in some], lambda names: sanitizer_command(tool, names, file))
         print(f"{tool}: {len(some)} programs, {reports or 'nothing reported'}", flush=True)
         return tool, some, reports
 
-    with ThreadPoolExecutor(o.jobs) as pool:
-        results = list(pool.map(lambda w: run(*w[1:]), sorted(work, key=lambda w: w[0])))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(o.jobs) as pool:
+        parts = list(_parts_of(o, first, Path(folder)))
+        work = [(tool, [p for p in some if tool != "racecheck" or p.racecheck], file) for some, file in parts for tool in o.tools]
+        results = list(pool.map(lambda w: run(*w), work))
     return {"sanitizer": {tool: told([(some, reports) for t, some, reports in results if t == tool]) for tool in o.tools}}
+
+
+def _parts_of(o, first: int, folder: Path) -> Iterator[tuple[list[batches.Program], Path | None]]:
+    """What one process sees: some programs, and the file that has them, where they are prepared."""
+    if not o.prepared:
+        programs = sample(o.families, first, o.sanitize)
+        yield from ((programs[at:at + BATCH], None) for at in range(0, len(programs), BATCH))
+        return
+    for number, batch in enumerate(prepared.sample(o.prepared, o.families, o.sanitize)):
+        file = folder / str(number)
+        prepared.appended(file, prepared.Block.of([batch], 0, campaigns.Tally()))
+        yield list(batch.programs), file
 
 
 def told(results: list[tuple[list[batches.Program], list[tuple[str, str]]]]) -> dict[str, object]:
@@ -155,7 +164,8 @@ def told(results: list[tuple[list[batches.Program], list[tuple[str, str]]]]) -> 
 
 def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     """The whole sitting: the sample under the sanitizer after the programs, since it is slow."""
-    os.environ.update(SNAP_CACHE_DIR="", SNAP_LINEINFO="0")  # each program is compiled once: nothing is kept on disk
+    os.environ.update(SNAP_CACHE_DIR="", SNAP_LINEINFO="0", CUDA_CACHE_DISABLE="1")  # each program is compiled once: nothing is kept on disk
+    batches.begin()
     run, runs, load_case = (faked, 1, load) if o.fake_gpu else (launching.on_gpu, RUNS, None)
     more: dict[str, object] = {"gpu": "the CPU machine" if o.fake_gpu else device_name(), "runs of each program": runs}
     if o.prepared:
@@ -189,7 +199,7 @@ def main(words: list[str]) -> None:
         return
     kernel_of = load
     if words[0] == "--prepared":
-        kernel_of, words = prepared.kernels([Path(path) for path in words[1].split(os.pathsep)], words[2:]), words[2:]
+        kernel_of, words = prepared.kernels(Path(words[1])), words[2:]
     for name in words:
         family, seed = name.split(":")
         case = generate(family, int(seed))

@@ -15,17 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from fuzz import campaign as campaigns
-from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in
+from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in, text_of
 from fuzz.case import Case, generate, load
 from fuzz.launching import launching, outcomes
 from fuzz.oracles import Outcome
 from fuzz.workers import worked
 
-BLOCK = 1000  # programs that are compressed together: machine code of one program is much like that of another
+BLOCK = 2000  # programs that are compressed together: machine code of one program is much like that of another
 LIMIT = 600.0  # seconds for one batch, on a machine that may have much else to do
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 4, "pb": 4}]  # instructions are 16 bytes
 SIZE = struct.Struct("<I")
@@ -147,28 +147,27 @@ def _read(paths: list[Path], families: tuple[str, ...], tally: campaigns.Tally, 
                 yield batch
 
 
-def sample(paths: list[Path], families: tuple[str, ...], count: int) -> list[Program]:
-    """`count` programs, as many of each family alike."""
+def sample(paths: list[Path], families: tuple[str, ...], count: int) -> list[Batch]:
+    """Some `count` programs, as many of each family alike: first a batch of each family, then another one."""
     least, found = -(-count // len(families)), {family: [] for family in families}
     for block, _ in chain.from_iterable(map(blocks, paths)):
         for batch in block.batches():
             some = found.get(batch.programs[0].family, [])
-            some += batch.programs[:max(0, least - len(some))]
-        if all(len(some) == least for some in found.values()):
+            left = least - sum(len(one.programs) for one in some)
+            some += [batch._replace(programs=batch.programs[:left])] if left > 0 else []
+        if all(sum(len(one.programs) for one in some) == least for some in found.values()):
             break
-    return [program for some in found.values() for program in some]
+    return [batch for row in zip_longest(*found.values()) for batch in row if batch]
 
 
-def kernels(paths: list[Path], names: list[str]) -> Callable[[Case], Prepared]:
-    """Give the kernels of these programs by their cases; the files are read once."""
+def kernels(path: Path) -> Callable[[Case], Prepared]:
+    """Give the kernels of the programs in a file by their cases."""
     stand_in()
-    asked, found = set(names), {}
-    for block, _ in chain.from_iterable(map(blocks, paths)):
+    found = {}
+    for block, _ in blocks(path):
         for batch in block.batches():
             code = MachineCode(batch.cubin)
-            found.update({p.name: Prepared(p, code) for p in batch.programs if p.name in asked})
-        if len(found) == len(asked):
-            break
+            found.update({p.name: Prepared(p, code) for p in batch.programs})
     return lambda case: found[case.name]
 
 
@@ -198,8 +197,11 @@ def _same_of(block: Block, o) -> Iterator[Outcome]:
 
 
 def _same(program: tuple[str, int, int, int]) -> Outcome:
-    family, seed, _, cuda = program
+    family, seed, text, cuda = program
     outcome = Outcome(generate(family, seed), "accepted")
+    if text_of(outcome.case) != text:
+        outcome.status, outcome.kind = "failed", "another program than was prepared"
+        return outcome
     try:
         if cuda_of(load(outcome.case)._the_one({}).module) != cuda:
             outcome.status, outcome.kind = "failed", "another CUDA text than where it was prepared"

@@ -199,6 +199,27 @@ def test_programs_for_the_sanitizer_that_are_made_here():
     assert [(p.family, p.seed) for p in gpu.sample(("scalars", "clusters"), 4, 3)] == [("scalars", 4), ("clusters", 4), ("scalars", 5)]
 
 
+def test_the_sanitizer_sees_prepared_programs_of_each_family(tmp_path, monkeypatch):
+    """Each process gets a file with its own programs; which are run is what the names say."""
+    path, seen = tmp_path / "programs", []
+    made = [batches.batch_of([(family, seed) for seed in range(3)])[1] for family in ("scalars", "clusters", "roles")]
+    arriving = made[2]._replace(programs=tuple(p._replace(racecheck=False) for p in made[2].programs))
+    prepared.appended(path, prepared.Block.of([*made[:2], arriving], 0, Tally()))
+
+    def command(tool: str, names: list[str], file=None) -> list[str]:
+        held = [p.name for block, _ in prepared.blocks(file) for batch in block.batches() for p in batch.programs] if file else []
+        seen.append((tool, names, held))
+        return [sys.executable, "-c", "import sys; sys.exit(86 if 'clusters:1' in sys.argv else 0)", *names]
+
+    monkeypatch.setattr(gpu, "sanitizer_command", command)
+    o = SimpleNamespace(prepared=[path], families=("scalars", "clusters", "roles"), sanitize=6, sanitize_seconds=60.0, tools=("racecheck", "synccheck"), jobs=1)
+    found = gpu.sanitize(o, 0)["sanitizer"]
+    assert found["racecheck"]["families"] == {"scalars": 2, "clusters": 2} and found["synccheck"]["families"] == {"scalars": 2, "clusters": 2, "roles": 2}
+    assert [name for name, _ in found["racecheck"]["reports"]] == [name for name, _ in found["synccheck"]["reports"]] == ["clusters:1"]
+    assert all(set(names) <= set(held) for _, names, held in seen if names)
+    assert gpu.sanitize(SimpleNamespace(**{**vars(o), "sanitize_seconds": -1.0}), 0)["sanitizer"]["synccheck"]["programs"] == 0
+
+
 def test_what_the_sanitizer_found_is_told_by_family():
     some = gpu.sample(("scalars", "clusters"), 4, 3)
     assert gpu.told([(some, []), (some[:1], [("scalars:4", "a hazard")])]) == {"programs": 4, "families": {"scalars": 3, "clusters": 1}, "reports": [("scalars:4", "a hazard")]}
@@ -227,8 +248,9 @@ def test_prepared_programs(tmp_path, capsys, monkeypatch):
     assert [block.last for block in found] == [3, 4, 6] and {block.source for block in found} == {commit("HEAD:src")}
     monkeypatch.setattr(prepared, "stand_in", lambda: None)
     some = prepared.sample([path], ("scalars",), 5)
-    kernel_of = prepared.kernels([path], [p.name for p in some])
-    assert len(some) == 5 and all(len(kernel_of(generate(p.family, p.seed)).module.text.cubin) > 1000 for p in some)
+    assert [p.seed for batch in some for p in batch.programs] == list(range(5))
+    kernel_of = prepared.kernels(path)
+    assert all(kernel_of(generate(p.family, p.seed)).module.text.cubin == batch.cubin for batch in some for p in batch.programs)
     monkeypatch.setenv("FUZZ_FAKE", "scalars:1=differs,scalars:2=dies,scalars:3=fails")
     assert sitting(path, "--out", str(out)) == 1
     kinds = {failure["program"]: failure["kind"] for failure in json.loads(out.read_text())["failures"]}
@@ -251,6 +273,8 @@ def test_programs_that_are_other_ones_at_this_commit_are_told(tmp_path, capsys, 
     assert [p.name for batch in kept.batches() for p in batch.programs] == ["scalars:1"] and sitting(tmp_path / "kept") == 0
     monkeypatch.setattr("fuzz.prepared.cuda_of", lambda module: 1)
     assert main(same) == 1 and "another CUDA text than where it was prepared: 3" in capsys.readouterr().out
+    monkeypatch.setattr("fuzz.prepared.generate", lambda family, seed: generate(family, seed + 1))
+    assert main(same) == 1 and "another program than was prepared: 3" in capsys.readouterr().out
 
 
 class Recording(Cuda):

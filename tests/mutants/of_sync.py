@@ -206,8 +206,6 @@ MUTANTS = (
            "            if False:  #",
            ("tests/endings/test_endings.py::test_all_refuse_it_without_the_wait[copy_unread]",)),
     Mutant("other blocks have read when a block ends", "_compiler/sync/conflicts/graph.py",
-           "                elif t.remote and not (t.ordered == CLUSTER1 and not t.in_flight):",
-           "                elif False:",
            "                elif t.remote and not (",
            "                elif False and not (",
            ("tests/sync/test_acid.py::test_stencil_arrives_when_its_edges_are_written_and_waits_before_the_reads",)),

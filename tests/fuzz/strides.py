@@ -126,7 +126,7 @@ class StrideWriter(Writer):
         self.say(self.pick([
             f"v = v + intrinsic.reduce_{self.pick(('add', 'max', 'xor'))}(v)", f"v = v ^ intrinsic.ballot(v % {self.pick([2, 3])} == 0)", f"v = v + intrinsic.shfl(v, {k})",
             f"v = v ^ intrinsic.shfl_up(v, {1 + k})", f"v = v * 5 + intrinsic.shfl_down(v, {1 + k})", f"v = v + intrinsic.shfl_xor(v, {self.below(32)})",
-            f"v = v + u32(intrinsic.any(v % {n} == 0))", f"v = v + u32(intrinsic.all(v % 2 == 0))", "v = v + intrinsic.match_any(v % 3)", "v = v + u32(intrinsic.elect())",
+            f"v = v + u32(intrinsic.any(v % {n} == 0))", "v = v + u32(intrinsic.all(v % 2 == 0))", "v = v + intrinsic.match_any(v % 3)", "v = v + u32(intrinsic.elect())",
             "v = v + intrinsic.match_all(v / 64)", f"v = v + intrinsic.shfl(v, int(v & {n - 1}))",
         ]))
 

@@ -228,7 +228,9 @@ block: LevelName
 """Threads that run on one SM and have shared memory of their own: CUDA's block."""
 
 thread: LevelName
-"""One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n."""
+"""One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n.
+`thread.every(4)[n]` is n threads, one of every 4.
+"""
 
 warp: LevelName
 """32 threads that execute collectives together. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`."""

@@ -13,7 +13,10 @@ LEVELS = {
     "grid": "All blocks of a launch. The body of a kernel runs at `grid[1]`: each decision is one for all threads.",
     "cluster": "Blocks that run at the same time and can access each other's shared memory (sm_90).",
     "block": "Threads that run on one SM and have shared memory of their own: CUDA's block.",
-    "thread": "One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n.",
+    "thread": (
+        "One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n."
+        " `thread.every(4)[n]` is n threads, one of every 4."
+    ),
     "warp": "32 threads that execute collectives together. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`.",
     "warpgroup": "Four warps, which execute `wgmma` together. `warpgroup` is `thread[128]`.",
 }

@@ -22,6 +22,10 @@ def test_at_least_is_a_higher_level_or_a_multiple():
     ("grid[1]", None), ("block[1]", None), ("block[2]", None), ("block[4]", None), ("thread[1]", None), ("thread[256]", None), ("thread[32]", None),
     ("warp", None), ("warp[2]", None), ("warpgroup", None), ("warpgroup[2]", None),
     ("block[3]", "SNAP002"), ("block[8]", "SNAP002"), ("thread[3]", "SNAP002"), ("thread[512]", "SNAP002"), ("warp[3]", "SNAP002"), ("warpgroup[3]", "SNAP002"),
+    ("thread.every(16)[8]", None), ("thread.every(16)[16]", None), ("warp.every(2)[4]", None), ("thread[4].every(8)[8]", None), ("block.every(2)[2]", None),
+    ("thread.every(16)[32]", "SNAP002"), ("thread.every(3)[8]", "SNAP002"), ("warp.every(8)[2]", "SNAP002"), ("block.every(4)[2]", "SNAP002"),
+    ("thread.every(16)", "SNAP018"), ("thread.every(0)[8]", "SNAP018"), ("thread.every(2.5)[8]", "SNAP018"), ("thread.every(2)[0]", "SNAP018"),
+    ("thread.every(2)[8].every(2)[2]", "SNAP018"), ("thread.every(2)[8][3]", "SNAP018"), ("thread.every(2)[8][2]", None),
     ("cluster[1]", "SNAP001"), ("thread", "SNAP018"), ("thread[0]", "SNAP018"), ("thread[-1]", "SNAP018"), ("thread[1.5]", "SNAP018"), ("32", "SNAP018"),
 ])
 def test_group_of_what_a_kernel_holds(group, refused):
@@ -32,6 +36,11 @@ def test_group_of_what_a_kernel_holds(group, refused):
     ("grid[1]", "grid[1]", None), ("grid[1]", "block[1]", None), ("grid[1]", "thread[64]", None), ("block[1]", "thread[64]", None),
     ("block[1]", "grid[1]", "SNAP001"), ("thread[64]", "block[1]", "SNAP001"), ("thread[64]", "grid[1]", "SNAP001"),
     ("thread[64]", "thread[64]", None), ("thread[64]", "thread[32]", None), ("thread[64]", "thread[128]", "SNAP002"), ("thread[64]", "thread[48]", "SNAP002"),
+    ("thread[64]", "thread.every(8)[8]", None), ("thread[64]", "thread.every(16)[8]", "SNAP002"), ("thread.every(16)[8]", "thread.every(16)[8]", None),
+    ("thread.every(16)[8]", "thread.every(32)[4]", None), ("thread.every(16)[8]", "thread.every(16)[4]", None), ("thread.every(16)[8]", "thread[1]", None),
+    ("thread.every(16)[8]", "thread[2]", "SNAP002"), ("thread.every(16)[8]", "thread.every(8)[2]", "SNAP002"), ("thread.every(16)[8]", "thread.every(24)[2]", "SNAP002"),
+    ("warp.every(2)[4]", "warp", None), ("warp.every(2)[4]", "thread.every(4)[8]", None), ("warp.every(2)[4]", "warp.every(4)[2]", None), ("warp.every(2)[4]", "warp[2]", "SNAP002"),
+    ("block.every(2)[2]", "block[1]", None), ("block.every(2)[2]", "thread.every(2)[4]", None), ("block.every(2)[2]", "block[2]", "SNAP002"),
     ("block[2]", "block[2]", None), ("block[2]", "block[1]", None), ("block[2]", "block[4]", "SNAP002"), ("thread[1]", "thread[1]", None),
 ])
 def test_groups_nest_downwards(outer, inner, refused):
@@ -73,6 +82,67 @@ def test_cluster_is_held_only_where_it_is_required():
 def test_what_a_kernel_may_require(requires, refused):
     found = program(f"@kernel\n@requires({requires})\ndef k():\n    pass")
     assert [code for code, _ in found] == (["SNAP018"] if refused else [])
+
+
+@pytest.mark.parametrize("group, cases, refused", [
+    ("warp.every(2)[4]", (64, 32, 32), None), ("warp.every(2)[4]", (32, 16, 16, 64), None), ("warp.every(2)[4]", (48,), "SNAP004"), ("warp.every(2)[4]", (24,), "SNAP004"),
+    ("thread.every(16)[8]", (4, 4), None), ("thread.every(16)[8]", (4, 3), "SNAP004"), ("thread.every(16)[8]", (8, 1), "SNAP003"), ("thread[2].every(4)[4]", (1, 1, 2, 4), None),
+])
+def test_a_case_takes_the_next_members_of_a_group_at_a_stride(group, cases, refused):
+    text = f"with group({group}):\n    match split(thread):\n" + "".join(f"        case {n}:\n            pass\n" for n in cases)
+    assert [code for code, _ in codes(text)] == ([refused] if refused else [])
+
+
+def test_a_case_of_a_group_at_a_stride_is_whole_runs_or_neighbors():
+    assert codes("with group(warp.every(2)[6]):\n    match split(thread):\n        case 48:\n            pass", "grid[1], block[1], thread[384]") == [("SNAP004", 3)]
+    text = """
+    with group(warp.every(2)[4]):
+        match split(thread):
+            case 16:
+                v = intrinsic.reduce_add(1)
+                with group(thread[8]):
+                    pass
+            case 16:
+                with group(thread.every(8)[2]):
+                    pass
+    """
+    assert codes(text) == []
+
+
+@pytest.mark.parametrize("text, refused", [
+    ("with one(thread[64]):\n        pass", "SNAP014"), ("with one(warp.every(2)[2]):\n        pass", None), ("with one(warp):\n        pass", None),
+    ("with one(warp.every(4)[2]):\n        pass", "SNAP014"), ("with one(thread.every(4)[2]):\n        pass", "SNAP014"),
+    ("match split(thread.every(4)[2]):\n        case 1:\n            pass", "SNAP018"),
+])
+def test_one_of_the_groups_follows_its_neighbors(text, refused):
+    assert [code for code, _ in codes(f"with group(warp.every(2)[4]):\n    {text}")] == ([refused] if refused else [])
+
+
+@pytest.mark.parametrize("group, op, refused", [
+    ("thread.every(4)[8]", "reduce_add(t)", None), ("thread.every(4)[8]", "ballot(t > 1)", None), ("warp.every(2)[4]", "reduce_add(t)", None), ("thread[8].every(2)[2]", "shfl_up(t, 1)", None),
+    ("thread.every(32)[8]", "reduce_add(t)", "SNAP016"), ("thread.every(8)[8]", "reduce_add(t)", "SNAP016"), ("thread.every(4)[8]", "shfl_up(t, 1, width=4)", "SNAP018"),
+    ("thread.every(8)[32]", "reduce_add(t)", "SNAP016"), ("thread.every(2)[32]", "reduce_add(t)", "SNAP016"),
+])
+def test_collectives_of_groups_at_a_stride(group, op, refused):
+    text = f"with group(block[1]):\n    t: int @ thread[1] = id()\n    with group({group}):\n        v = intrinsic.{op}"
+    assert [code for code, _ in codes(text)] == ([refused] if refused else [])
+
+
+def test_what_a_group_at_a_stride_agrees_on_is_no_more_than_that():
+    text = """
+    with group(block[1]):
+        column: int @ thread.every(16)[16] = id()
+        half: int @ thread.every(16)[8] = id()
+        row: int @ thread[16] = id()
+        with group(thread.every(16)[16]):
+            while column > 3:
+                pass
+            while half > 3:
+                pass
+            while row > 3:
+                pass
+    """
+    assert codes(text) == [("SNAP006", 8), ("SNAP006", 10)]
 
 
 # ---- split -------------------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange of text in one file; `caught_by` names tests that fail with it, the
 fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_prove.py, of_lowering.py (codegen/ and
-machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of single instructions and of launches are in of_instructions.py, those of torch and
+machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of groups at a stride, in all stages, are in of_groups.py,
+those of single instructions and of launches in of_instructions.py, those of torch and
 of contexts in of_torch.py.  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
@@ -13,6 +14,7 @@ from mutants import (
     of_analysis,
     of_arithmetic,
     of_check,
+    of_groups,
     of_instructions,
     of_ir,
     of_lowering,
@@ -26,6 +28,7 @@ from mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *of_check.MUTANTS,
+    *of_groups.MUTANTS,
     *of_ir.MUTANTS,
     *of_sync.MUTANTS,
     *of_analysis.MUTANTS,

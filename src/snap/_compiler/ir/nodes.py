@@ -14,7 +14,8 @@ inside.  Positions are relative: entering `Group(l[n])` takes the index at level
 subtracts its offset, and a call enters its callee as if in a group of what the callee requires.  `UnitId(p)` is then:
 start with the index at the place's highest level, and on the way down to p's level multiply by the count there and add
 the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index is the relative
-one.)
+one.)  For groups at a stride, `strides.py` says what stands for the remainder and the quotient: which member of its
+group a unit is, and the group's number.
 
 *Names.*  `Var` is one declaration (identity is its uid, not its name).  Scopes are the blocks: a variable declared in a
 body ends with it. A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a

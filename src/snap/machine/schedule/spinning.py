@@ -8,13 +8,14 @@ than those that stay together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
-from snap._compiler.ir.hardware import PARTS, WARP
+from snap._compiler.ir.hardware import PARTS
 from snap._compiler.ir.synced import PointKind, SyncHalf
-from snap._compiler.ir.types import Level, Privilege
+from snap._compiler.ir.types import THREAD1, WARP1, Level, Privilege
 from snap._compiler.ir.walk import bodies, callees, own_expressions, statements, walk
 from snap.machine.source.facts import leaves
 
@@ -70,42 +71,41 @@ def _reads(e: ir.Expr, found: set[int]) -> bool:
     return False
 
 
-def separable(kernel: synced.AnyFunction, waiting: set[int]) -> dict[int, int]:
+def separable(kernel: synced.AnyFunction, waiting: set[int]) -> dict[int, Privilege]:
     """The outermost statements in which threads wait, and what they do together is done by parts of a warp at most:
-    there each part can go its own way, each thread where there is nothing.  With how many threads those are.
+    there each part can go its own way, each thread where there is nothing.  With what parts those are.
     """
     functions = callees(kernel)
     wait = {f.uid for f in functions if any(s.number in waiting for g in callees(f) for s in statements(g.body))}
     parts = {f.uid: _largest(_part(s) for g in callees(f) for s in statements(g.body)) for f in functions}
 
-    def outermost(body: ir.Body) -> Iterator[tuple[int, int]]:
+    def outermost(body: ir.Body) -> Iterator[tuple[int, Privilege]]:
         for s in body:
             inside = list(statements((s,)))
             if not any(t.number in waiting or (isinstance(t, ir.Call) and t.function.uid in wait) for t in inside):
                 continue
-            n = _largest(parts[t.function.uid] if isinstance(t, ir.Call) else _part(t) for t in inside)
-            if leaves((s,)) or n == WARP:
+            part = _largest(parts[t.function.uid] if isinstance(t, ir.Call) else _part(t) for t in inside)
+            if leaves((s,)) or part.at_least(WARP1):
                 for inner in bodies(s):
                     yield from outermost(inner)
             else:
-                yield s.number, n
+                yield s.number, part
 
-    return {number: n for f in functions for number, n in outermost(f.body)}
-
-
-def _largest(parts: Iterable[int]) -> int:
-    return max(parts, default=1)
+    return {number: part for f in functions for number, part in outermost(f.body)}
 
 
-def _part(s: ir.Stmt) -> int:
-    """Return how many aligned threads execute it together, with nothing in it that others of the warp must reach: 1 for
-    each on its own, 32 where that cannot be said.
+def _largest(parts: Iterable[Privilege]) -> Privilege:
+    return reduce(Privilege.joined, parts, THREAD1)
+
+
+def _part(s: ir.Stmt) -> Privilege:
+    """Return which threads of a warp execute it together, with nothing in it that others of the warp must reach: each
+    on its own, or the warp where that cannot be said.
     """
     match s:
-        case ir.Collective(requires=Privilege(level=Level.THREAD, n=n, stride=None)) if n in PARTS:
-            return n
+        case ir.Collective(requires=Privilege(level=Level.THREAD, n=n) as part) if n in PARTS:
+            return part
         case synced.Sync(point, place, SyncHalf.BOTH) if point.kind == PointKind.WARP:
-            n = point.participants.n
-            neighbors = point.participants.stride is None
-            return n if neighbors and n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
-    return WARP if isinstance(s, _TOGETHER) else 1
+            part = point.participants
+            return part if part.n in PARTS and place[Level.THREAD].aligned_to(part.n) else WARP1
+    return WARP1 if isinstance(s, _TOGETHER) else THREAD1

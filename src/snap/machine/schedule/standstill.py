@@ -15,6 +15,7 @@ import numpy as np
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.strides import NUMBERS, GroupShape
 from snap.machine.lanes.lanes import FaultSite
 
 
@@ -43,11 +44,11 @@ class Thread:
         self.last_site: FaultSite | None = None
 
 
-def apart(lanes, statement: Callable, m, n: int) -> Generator:
-    """Run a statement for each active thread, or aligned part of n threads; whenever the warp goes on, every one of
-    them goes on a while.  The warp goes round for nothing when all of its threads do.
+def apart(lanes, statement: Callable, m, shape: GroupShape) -> Generator:
+    """Run a statement for each active thread, or part of the warp of that shape; whenever the warp goes on, every one
+    of them goes on a while.  The warp goes round for nothing when all of its threads do.
     """
-    launch, part, active = lanes.launch, lanes.thread // n, lanes.active(m)
+    launch, part, active = lanes.launch, shape.number(lanes.thread, NUMBERS), lanes.active(m)
     threads = [Thread(statement((part == k) & active)) for k in np.unique(part[active]).tolist()]
     while threads:
         for thread in launch.rng.sample(threads, len(threads)):

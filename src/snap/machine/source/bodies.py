@@ -98,7 +98,8 @@ def separately(w: Writing, s: ir.Stmt) -> None:
         if params:
             w.emit(f"nonlocal {', '.join(sorted(params))}")
         w.lines += inside
-    w.emit(f"yield from apart(C, {name}, {w.mask}, {w.own_way[s.number]})")
+    shape = w.own_way[s.number].shape
+    w.emit(f"yield from apart(C, {name}, {w.mask}, {w.intern(shape, ('shape', shape), 'S')})")
 
 
 def together(w: Writing, s: ir.Stmt) -> None:

@@ -45,12 +45,12 @@ class Writing:
         namespace: dict[str, object],
         stepwise: bool,
         waiting: set[int],
-        own_way: dict[int, int],
+        own_way: dict[int, Privilege],
         speaks: bool,
         steps: Mapping[type, Step],
     ):
-        """waiting: loops that end by what others do; own_way: statements that each thread, or each part of so many
-        threads, runs on its own (schedule/spinning.py).  speaks: whether it is of interest what comes before a release,
+        """waiting: loops that end by what others do; own_way: statements that each thread, or each such part of
+        a warp, runs on its own (schedule/spinning.py).  speaks: whether it is of interest what comes before a release,
         or after an acquire (schedule/spoken.py).  steps: what writes each kind of statement.
         """
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise

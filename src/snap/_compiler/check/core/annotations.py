@@ -323,7 +323,7 @@ def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | No
         raise c.type_error(
             f"`copies=` takes neighbors, `block[n]`, and `{told}` are not",
             copies.span,
-            help=f"`copies=block, every={told.stride.apart}`: every block that is so many after another",
+            help=f"`copies=block, every={told.stride.apart}`: blocks that lie {told.stride.apart} apart hold one value",
         )
     if copies is None or not _is_block(c, copies):
         raise c.type_error(

@@ -274,7 +274,7 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if strided is not None:
         raise c.fail(
             "SNAP016",
-            f"`setmaxnreg` is for roles, whose warpgroups follow one another; those of `{strided.privilege}` do not",
+            f"`setmaxnreg` is for roles, whose threads follow one another, and those of `{strided.privilege}` do not",
             e.span,
             secondary=(c.holding,),
             help="call it outside of the groups at a stride: `roles(256, 128, registers=(232, 40))`",

@@ -1,9 +1,9 @@
 """Narrow the code's privilege by groups and splits.
 
 Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`.  Invariant: inside of a group of n units
-the place holds n of them, and starts at a multiple of n; inside of a case, as many as the case takes, from the first
-that the cases before it left.  Non-goals: scopes of memory (check/statements/lowering.py), stages and turns
-(check/statements/stages.py).
+the place holds n of them, and starts at a multiple of n (at a stride, it holds n members); inside of a case, as many as
+the case takes, from the first that the cases before it left.  Non-goals: scopes of memory
+(check/statements/lowering.py), stages and turns (check/statements/stages.py).
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def _trust(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 # T-Group: P holds p, G |- s @ P/p => G |- with group(p): s @ P
-# Groups divide what the code holds. There is no word for the paper's `destruct`: a group of a lower level goes down
-# by itself.
+# Groups divide what the code holds: neighbors, or units at a stride. There is no word for the paper's `destruct`: a
+# group of a lower level goes down by itself.
 @opens("group")
 def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:

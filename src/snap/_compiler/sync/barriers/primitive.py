@@ -52,8 +52,7 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
         )
     if place.top >= Level.BLOCK:
         return PointKind.BLOCK, ""
-    who = f"groups of {p.n} threads share" if p.stride is None else f"groups `{p}` share"
-    return None, f"{who} warps with their neighbors, and no barrier can tell them apart"
+    return None, f"groups of {p.n} threads share warps with their neighbors, and no barrier can tell them apart"
 
 
 def participants_in_words(p: Privilege, kind: PointKind, function: synced.Function) -> str:

@@ -150,14 +150,8 @@ static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-static __device__ __forceinline__ void snap_cluster_meet() {
-    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
-}
-
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64) across_blocks(const int* __restrict__ x, int* y, int rounds) {
     __shared__ __align__(16) unsigned char smem[256];
-    // all blocks of the cluster have started
-    snap_cluster_meet();
     const int block = blockIdx.x % 2;
     const int c = blockIdx.x / 2;
     int* const given = reinterpret_cast<int*>(smem);

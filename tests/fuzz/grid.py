@@ -20,7 +20,7 @@ class GridWriter(MemoryWriter):
 
     def register(self, here: Here) -> None:
         if here.unit.word == "grid[1]" and self.cooperative and self.chance(2):
-            return self.say(self.pick(["intrinsic.sync_grid()", "intrinsic.sync()", self.decision(here, "grid"), self.decision(here, "grid")]))
+            return self.say(self.pick([self.pick(["intrinsic.sync_grid()", "intrinsic.sync()"]), self.decision(here, "grid")]))
         super().register(here)
 
     def sizes(self, here: Here) -> list[tuple[str, int]]:

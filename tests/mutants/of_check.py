@@ -1071,7 +1071,7 @@ MUTANTS = (
            "    if group == THREAD1:\n",
            "    if False:\n",
            ("tests/test_corpus.py::test_bad_is_refused[tests/bad/SNAP016/sync_of_one_thread.py]",)),
-    Mutant("groups that share a warp have no barrier by hand", "_compiler/check/operations/barriers.py",
+    Mutant("groups of 48 threads have no barrier in one part", "_compiler/check/operations/barriers.py",
            "group.n % WARP and WARP % group.n and half is SyncHalf.BOTH:",
            "False:",
            ("tests/test_corpus.py::test_bad_is_refused[tests/bad/SNAP020/sync_of_48_threads.py]",)),

@@ -355,7 +355,7 @@ def test_const_and_restrict_on_memory_that_is_written():
 
 
 # Each of these has its kind of order: barriers of blocks, warps and parts, cp.async, fences between blocks, clusters, mbarriers with TMA and wgmma.
-SAMPLE = ("block_sums", "split_sync", "async_copies", "cooperative", "lookback_scan", "cluster_exchange", "shuffles", "atomics", "ping_pong", "tf32_boxes")
+SAMPLE = ("block_sums", "split_sync", "barriers_by_hand", "async_copies", "cooperative", "lookback_scan", "cluster_exchange", "shuffles", "atomics", "ping_pong", "tf32_boxes")
 
 
 @pytest.mark.parametrize("name", SAMPLE)

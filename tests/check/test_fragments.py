@@ -211,6 +211,36 @@ def test_a_view_shows_plain_registers():
                       'intrinsic.mma(a.view(u32), b, c, out=c, type="s8")'.replace("a.view(u32), b", "a.view(u32)[0, 0], a.view(u32)[0, 1], a.view(u32)[1, 0], a.view(u32)[1, 1], b")))
 
 
+INFERRED = """
+@device(warp)
+def doubled(acc: ref(fragment.C(T[M, N])), T: constexpr(type), M: constexpr(int), N: constexpr(int)):
+    acc *= T(2 * (M / 16) + 0 * N)
+
+
+@kernel(threads=32, blocks=1)
+def k(out: ptr({t}, (16, 8))):
+    with each(warp, out):
+        c: {held} @ thread[1]
+        c = {t}(21)
+        doubled(c)
+        with each(thread, out):
+            for i in range(4):
+                out[acc_row(i, warp), acc_column(i, warp)] = c[i]
+"""
+
+
+@pytest.mark.parametrize("t, dtype", [("float", np.float32), ("f64", np.float64), ("int", np.int32)])
+def test_a_call_tells_type_and_extents_of_a_fragment(t, dtype):
+    out = np.zeros((16, 8), dtype)
+    defined(INFERRED.format(t=t, held=f"fragment.C({t}[16, 8])"))(out)
+    assert (out == 42).all()
+
+
+def test_a_plain_array_tells_no_extents_of_a_matrix():
+    with pytest.raises(SnapError, match="is missing `M`"):
+        defined(INFERRED.format(t="float", held="float[4]"))
+
+
 def test_arrays_of_fragments():
     two = [*OPERANDS, "s: fragment.C(float[16, 8])[2, 2] @ thread[1]", "p: fragment.A(bf16[16, 16])[2] @ thread[1]", "q: fragment.A(bf16[16, 16])[1] @ thread[1]"]
     defined(of_a_warp(*two, "intrinsic.mma(p[1], b, s[0, 1], out=s[0, 1])", "s[1, 1] = c", "a = p[0]", "p[1] = a", "a = fragment.to_A(s[0])", "p[1] = fragment.to_A(s[1])", "c += s[0, 0]", "c *= 2.0"))

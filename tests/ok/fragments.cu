@@ -503,7 +503,6 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
         const __nv_bfloat16* __restrict__ k,
         const __nv_bfloat16* __restrict__ v,
         float* out,
-        float* weights,
         const __grid_constant__ snap_tensor_map q_map,
         const __grid_constant__ snap_tensor_map k_map,
         const __grid_constant__ snap_tensor_map v_map,
@@ -601,10 +600,6 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
                 snap_box_store_2d(&out_map, 0, 32 * h, so + h * 64 * 32);
                 snap_box_commit();
             }
-        }
-        #pragma unroll
-        for (int i = 0; i < 32; ++i) {
-            weights[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + i / 2 % 2 * 8) * 64 + (i / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + i % 2))] = __bfloat162float(p[i]);
         }
     }
     // so: read (TMA) at line 130, and gone when its block exits (lines 130 and 117)

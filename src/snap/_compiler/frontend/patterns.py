@@ -11,20 +11,22 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from snap._compiler.frontend import tree
-from snap.record import record
+from snap.record import record, replace
 from snap.surface import element_of
 
 
 @record
 class Hole:
     """name: of the constexpr parameter.  axis: the dimension that it is, None for the type of elements; rank: of how
-    many dimensions.  scalar: whether it is the type of the parameter itself.
+    many dimensions.  scalar: whether it is the type of the parameter itself.  matrix: whether it is an extent of the
+    matrix that a fragment is of.
     """
 
     name: str
     axis: int | None = None
     rank: int = 0
     scalar: bool = False
+    matrix: bool = False
 
 
 def word(e: tree.Expr | None) -> str:
@@ -76,6 +78,9 @@ def holes(annotation: tree.Expr | None, names: Container[str], scalar: bool = Tr
         case tree.Subscript(value, index):
             yield from holes(value, names, False)
             yield from _dimensions(index, names)
+        case tree.Call(tree.Attribute(tree.Name("fragment")), (tree.Subscript(of, index),)):
+            yield from holes(of, names, False)
+            yield from (replace(hole, matrix=True) for hole in _dimensions(index, names))
         case tree.Call(_, (of, *shape)) as e if word(e) in ("ptr", "ref", "const", "shared"):
             yield from holes(of, names, scalar and word(e) == "const")
             for one in shape:

@@ -35,11 +35,14 @@ MEMORY, SCALAR, WRITTEN = range(3)  # what decides before what
 
 @record
 class _Seen:
-    """Describe an argument: the type of its elements, its shape, and how much that decides."""
+    """Describe an argument: the type of its elements, its shape, and how much that decides; of a fragment, the extents
+    of its matrix.
+    """
 
     elem: Element
     shape: tuple[ir.Expr, ...] | None
     rank: int
+    matrix: tuple[int, ...] | None = None
 
 
 @record
@@ -127,7 +130,9 @@ def _seen(c: Checker, e: tree.Expr) -> _Seen | None:
         if isinstance(found, Memory):
             seen = _Seen(found.elem, found.shape, MEMORY)
         elif isinstance(found, LocalArray):
-            seen = _Seen(found.ref.elem, tuple(ir.Const(n, I32, span=e.span) for n in found.ref.shape), MEMORY)
+            held, shape = found.fragment, tuple(ir.Const(n, I32, span=e.span) for n in found.ref.shape)
+            matrix = None if held is None else (held.rows, held.columns)
+            seen = _Seen(found.ref.elem, shape, MEMORY, matrix)
         else:
             value = expression(c, e, PER_THREAD)
             type = convert.settled(value).type
@@ -140,6 +145,8 @@ def _seen(c: Checker, e: tree.Expr) -> _Seen | None:
 def _value(seen: _Seen, hole: Hole) -> TypeOrSize | None:
     if hole.axis is None:
         return seen.elem
+    if hole.matrix:
+        return None if seen.matrix is None else seen.matrix[hole.axis]
     if seen.shape is None or len(seen.shape) != hole.rank:
         return None
     extent = seen.shape[hole.axis]
@@ -149,6 +156,8 @@ def _value(seen: _Seen, hole: Hole) -> TypeOrSize | None:
 def _why_not(p: tree.Parameter, seen: _Seen | None, hole: Hole) -> str:
     if seen is None:
         return f"what is given for `{p.name}` is wrong"
+    if hole.matrix:
+        return f"`{p.name}` is given an array that does not say of which matrix it is a fragment"
     if seen.shape is None:
         return f"`{p.name}` is given memory whose length is not known"
     if len(seen.shape) != hole.rank:

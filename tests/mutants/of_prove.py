@@ -541,7 +541,7 @@ MUTANTS = (
            "    block = np.array(part, np.int32).reshape(-1, 1)",
            "    block = np.arange(len(part), dtype=np.int32).reshape(-1, 1)",
            ("tests/prove/test_any_grid.py::test_some_blocks_of_a_launch_write_what_they_write_in_all_of_it",)),
-    Mutant("a view leaves no element to nobody", "prove/properties/leftover.py",
+    Mutant("a view hands out every element", "prove/properties/leftover.py",
            "    if answer is NO:",
            "    if True:",
            ("tests/prove/test_leftover.py::test_a_number_that_divides_the_extent",)),

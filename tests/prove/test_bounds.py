@@ -52,12 +52,12 @@ def tree(x: ptr(const(float)), out: ptr(float)):
             out[b] = s[0]
 
 
-@kernel(threads=128)
-def shifted(out: ptr(float)):
+@kernel(threads=128, where=lambda by: 0 <= by <= 1)
+def shifted(out: ptr(float), by: int):
     with each(block):
         s: shared(float[128])
         with each(thread, s) as t:
-            s[t + 1] = 0.0
+            s[t + by] = 0.0
 
 
 @kernel(threads=32)
@@ -104,7 +104,7 @@ def test_a_loop_that_halves():
 
 
 def test_outside_of_shared_memory():
-    assert open_of(shifted, "bounds") == ["`s[t + 1]` is outside of `s`"]  # refuted
+    assert open_of(shifted, "bounds") == ["`s[t + by]` is outside of `s`"]  # refuted
 
 
 def test_arithmetic_that_guards_counts():

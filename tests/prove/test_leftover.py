@@ -45,7 +45,7 @@ def test_what_no_launch_can_keep_is_not_offered():
     proof = found("n == 64 * blocks + 1")
     assert proof.verdict is Verdict.UNKNOWN and not proof.needs
     (wrong,) = proof.open
-    assert wrong.kind == "views" and wrong.what == "`views.chunks(64)` leaves no element of `x` to nobody"
+    assert wrong.kind == "views" and wrong.what == "`views.chunks(64)` hands out every element of `x`"
     assert "no unit touches it" in proof.render() and "with n = 65" in wrong.example
 
 

@@ -64,10 +64,10 @@ def once(x: ptr(int)):
         x[t] = 1
 
 
-@kernel(threads=32, blocks=2, where=lambda x: len(x) >= 32)
-def twice(x: ptr(int)):
-    with each(block, x), each(thread, x) as t:
-        x[t] = 1
+@kernel(threads=32, blocks=2, where=lambda x, by: (len(x) >= 64, 0 <= by <= 32))
+def twice(x: ptr(int), by: int):
+    with each(block, x) as b, each(thread, x) as t:
+        x[t + by * b] = 1
 
 
 @kernel(threads=32, blocks=(2, 3))

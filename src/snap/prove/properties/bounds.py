@@ -45,7 +45,7 @@ def _or_not(
     try:
         return ask(c)
     except NotReached:
-        what = "views leave no element to nobody" if kind is Property.VIEWS else "`where=` and contracts are looked at"
+        what = "views hand out every element" if kind is Property.VIEWS else "`where=` and contracts are looked at"
         return [not_reached(kind, what, c.span)]
 
 

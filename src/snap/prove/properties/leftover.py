@@ -48,7 +48,7 @@ def _asked(c: ProofContext, one: Divided) -> bool:
 
 
 def _decided(c: ProofContext, one: Divided) -> Obligation:
-    what = f"`{shown(one.span)}` leaves no element of `{one.root.name}` to nobody"
+    what = f"`{shown(one.span)}` hands out every element of `{one.root.name}`"
     if one.root.shape is not None and len(one.root.shape) > 1:
         what += f", in dimension {one.dimension}"
     parts = c.terms.divide(one.extent, one.by)

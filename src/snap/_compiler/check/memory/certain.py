@@ -94,7 +94,7 @@ class Certain:
         return None
 
     def _span(self, f: Form, counted: dict[LinearAtom, Counted]) -> Range | None:
-        """What a form is at least and at most, or may be; None where more than these numbers decides."""
+        """Bound a form from below and above; None where more than these numbers decides."""
         low = high = f[0]
         for atom, k in f[1]:
             found = self._span_of(atom, counted)

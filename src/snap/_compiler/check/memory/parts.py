@@ -103,8 +103,8 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a walk through a function has found: scopes of partitions, and accesses that may be outside.  ordered: there
-    are turns, or atomics that order what blocks do.
+    """Hold what a walk through a function has found: scopes of partitions, and accesses that may be outside.  ordered:
+    there are turns, or atomics that order what blocks do.
     """
 
     scopes: list[OpenPartition]

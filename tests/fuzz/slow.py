@@ -24,6 +24,7 @@ from fuzz.slow_fragments import held
 from fuzz.slow_inferred import constexprs, launched, told
 from fuzz.slow_memory import Array
 from fuzz.slow_operations import OPERATIONS
+from fuzz.slow_records import Held
 from fuzz.slow_statements import Statements
 from fuzz.slow_tasks import Group, Lane, Tasks
 from fuzz.slow_text import (
@@ -40,7 +41,7 @@ from fuzz.slow_text import (
     defaults_of,
     name_of,
 )
-from fuzz.slow_values import Memory, Trap, Unsupported
+from fuzz.slow_values import Memory, Record, Trap, Unsupported
 from fuzz.slow_waits import waits
 
 __all__ = ["Trap", "Unsupported", "run"]
@@ -118,6 +119,8 @@ class Program:
                 raise Unsupported("an array that is not contiguous")
             memory = Memory(v.reshape(-1).view(np.uint8), "global")
             return Array(memory, t.element, (memory.data.size // sv.size_of(t.element),))
+        if isinstance(t, Record):
+            raise Unsupported("a record in a launch")
         v = v.item() if isinstance(v, np.generic) else v
         return sv.convert(v, None, t)
 
@@ -152,6 +155,8 @@ class Compiled(Statements):
                 shapes.append((a.arg, slot, t))
             elif isinstance(t, Registers):
                 self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape), shape=t.shape, fragment=held(t))
+            elif isinstance(t, Record) or isinstance(t, Reference) and isinstance(t.registers, Record):
+                self.scope.names[a.arg] = Held(slot, t if isinstance(t, Record) else t.registers, self.parameters[-1].privilege)
             elif isinstance(t, Reference):
                 self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape), shape=t.registers.shape, fragment=held(t.registers))
             else:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from fuzz import slow_values as sv
 from fuzz.slow_inferred import ARRAY, NUMBER, VALUE, Seen, constexprs, told
 from fuzz.slow_memory import Array, Handle, Own, Reshaped, Rest, View, Window
+from fuzz.slow_records import Held, Records
 from fuzz.slow_text import (
     BUILTIN,
     Constexpr,
@@ -26,6 +27,7 @@ from fuzz.slow_text import (
     Level,
     Pointer,
     Privilege,
+    RecordClass,
     Reference,
     Registers,
     Table,
@@ -38,7 +40,7 @@ from fuzz.slow_text import (
     spelled,
     symbol,
 )
-from fuzz.slow_values import FLOAT, INT, LITERALS, Trap, Unsupported
+from fuzz.slow_values import FLOAT, INT, LITERALS, Record, Row, Trap, Unsupported
 
 COMPONENTS = "xyzw"
 
@@ -180,7 +182,7 @@ class Scope:
         return None
 
 
-class Expressions:
+class Expressions(Records):
     """Compiles expressions in a scope.  target: the privilege that an expression is evaluated for, None for the code's own."""
 
     def __init__(self, program, outside: dict):
@@ -265,9 +267,15 @@ class Expressions:
             raise Unsupported(f"the constant {node.value!r}")
         return constant(node.value)
 
+    def _Tuple(self, node) -> E:
+        parts = [settled(self.expression(item)) for item in node.elts]
+        return self.made(parts, Record("tuple", tuple((str(k), e.type) for k, e in enumerate(parts))))
+
     def _Name(self, node) -> E:
         found = self.lookup(node.id)
         match found:
+            case Held():
+                return self.loaded(self.place_of(node))
             case Value():
                 slot = found.slot
                 if found.unset:
@@ -286,6 +294,10 @@ class Expressions:
         return v
 
     def _Attribute(self, node) -> E:
+        if (place := self.place_of(node)) is not None:
+            return self.loaded(place)
+        if (e := self._record(node.value)) is not None:
+            return self.part_of_value(e, node.attr)
         if node.attr in COMPONENTS:
             e = self.expression(node.value)
             if not isinstance(e.type, tuple):
@@ -299,6 +311,23 @@ class Expressions:
         if isinstance(found, (bool, int, float)):
             return constant(found)
         raise Unsupported(f"`{ast.unparse(node)}`")
+
+    def _record(self, node: ast.expr) -> E | None:
+        """A record, or an array in one, that is a value; None where it is something else, or a place."""
+        match node:
+            case ast.Name():
+                found = self.scope.find(node.id)
+                return self.expression(node) if isinstance(found, Value) and isinstance(found.type, Record) else None
+            case ast.Attribute():
+                inside = self._record(node.value)
+                e = None if inside is None else self.part_of_value(inside, node.attr)
+            case ast.Call(func=ast.Name(id=name)) if isinstance(self.static(name), (Function, Inlined, RecordClass)):
+                e = self.expression(node)
+            case ast.IfExp():
+                e = self.expression(node)
+            case _:
+                return None
+        return e if e is not None and isinstance(e.type, (Record, Row)) else None
 
     def _UnaryOp(self, node) -> E:
         e = self.expression(node.operand)
@@ -471,6 +500,10 @@ class Expressions:
         table = self.outside.get(node.value.id) if isinstance(node.value, ast.Name) and self.scope.find(node.value.id) is None else None
         if isinstance(table, Table):
             return self._looked_up(table, node)
+        if (lies := self.place_of(node)) is not None:
+            return self.loaded(lies)
+        if (e := self._record(node.value)) is not None:
+            return self.part_of_value(e, str(self.number(node.slice))) if isinstance(e.type, Record) else self.element_of_value(e, node.slice)
         element, place = self.element(node)
         return E(element, lambda G, L: [h.load(i) for h, i in place(G, L)])
 
@@ -529,6 +562,8 @@ class Expressions:
             return self._Call(ast.Call(ast.parse(found.text, mode="eval").body, node.args, node.keywords))
         if isinstance(found, Inlined):
             return self._inlined(found, node)
+        if isinstance(found, RecordClass):
+            return self.constructed(found.type(self.static, self.number), node)
         if isinstance(found, Type):
             return self._cast(found.t, node)
         if name == "id":
@@ -697,6 +732,10 @@ class Expressions:
                 if memory.across:
                     return lambda G, L: [Own(h, lane.rank) for h, lane in zip(run(G, L), L)]
                 return run
+            case Reference(Record()):
+                return self.referred(node)
+            case Record():
+                return self.record_argument(t, node)
             case Reference():
                 return self.memory(node).run
             case Registers():

@@ -13,8 +13,9 @@ from fuzz.slow_expressions import E, Expressions, Fixed, Named, Scope, Stages, V
 from fuzz.slow_fragments import held, is_to_a, to_a
 from fuzz.slow_memory import Array, Own, Part, Pipeline
 from fuzz.slow_operations import THREAD
+from fuzz.slow_records import Held, Place
 from fuzz.slow_text import BUILTIN, Constexpr, Lambda, Privilege, Registers, Shared, Slots, Type, annotation, name_of
-from fuzz.slow_values import Memory, Trap, Unsupported
+from fuzz.slow_values import Memory, Record, Trap, Unsupported
 from fuzz.slow_waits import waits
 
 BREAK, CONTINUE, RETURN = "break", "continue", "return"
@@ -62,7 +63,7 @@ class Statements(Expressions):
         if node.value is None:
             return lambda G: RETURN
         with self.aimed(self.result_privilege):
-            e = converted(self.expression(node.value), self.result)
+            e = self.as_field(self.expression(node.value), self.result)
 
         def execute(G):
             for lane, v in zip(G.lanes, e.run(G, G.lanes)):
@@ -133,6 +134,11 @@ class Statements(Expressions):
                         for at, row in zip(np.ndindex(*t.shape), rows if len(rows) != 1 else rows * int(np.prod(t.shape))):
                             lane.v[slot].store(tuple(map(int, at)), row[k])
                 return execute
+        if isinstance(t, Record):
+            with self.aimed(p):
+                e = None if node.value is None else self.as_field(self.expression(node.value), t)
+            self.scope.names[name], execute = self.hold(t, e, p)
+            return execute
         if node.value is None:
             slot = self.new_slot()
             above = p is not None and p != THREAD
@@ -308,8 +314,11 @@ class Statements(Expressions):
         if isinstance(target, ast.Name) and (level := self.units(node.value)) is not None:
             self.scope.names[target.id] = level
             return None
-        if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
+        if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), (Value, Held)):
             e = settled(self.expression(node.value))
+            if isinstance(e.type, Record):
+                self.scope.names[target.id], execute = self.hold(e.type, e)
+                return execute
             slot = self.new_slot()
             self.scope.names[target.id] = Value(slot, e.type, None)
             return self._setting(slot, e)
@@ -324,13 +333,14 @@ class Statements(Expressions):
                 a, b = self.expression(a), self.expression(b)
                 return [self.binary(op, a, b) for op in ("//", "%")]
         e = self.expression(node)
-        if not isinstance(e.type, tuple):
+        if not isinstance(e.type, (tuple, Record)):
             raise Unsupported("these values for several targets")
         slot = self.new_slot()
         set_once = self._setting(slot, e)
+        types = [t for _, t in e.type.fields] if isinstance(e.type, Record) else [e.type[1]] * e.type[2]
         first = lambda G, L: (set_once(G), [lane.v[slot][0] for lane in L])[1]  # noqa: E731
-        rest = [lambda G, L, k=k: [lane.v[slot][k] for lane in L] for k in range(1, e.type[2])]
-        return [E(e.type[1], run) for run in (first, *rest)]
+        rest = [lambda G, L, k=k: [lane.v[slot][k] for lane in L] for k in range(1, len(types))]
+        return [E(t, run) for t, run in zip(types, (first, *rest))]
 
     def _several(self, targets: list[ast.expr], values: list[E]) -> Callable:
         """All values, then the targets from left to right."""
@@ -342,7 +352,11 @@ class Statements(Expressions):
                 e = E(e.type, lambda G, L, slot=slot: [lane.v[slot] for lane in L], None, e.numbers)
             kept.append(e)
         for target, e in zip(targets, kept, strict=True):
-            if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
+            if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), (Value, Held)):
+                if isinstance(e.type, Record):
+                    self.scope.names[target.id], execute_one = self.hold(e.type, e)
+                    steps.append(execute_one)
+                    continue
                 slot = self.new_slot()
                 self.scope.names[target.id] = Value(slot, settled(e).type, None)
                 steps.append(self._setting(slot, settled(e)))
@@ -365,6 +379,8 @@ class Statements(Expressions):
 
     def _store(self, target: ast.expr, value: Callable, reads: bool) -> Callable:
         """Assign to a variable, an element or a component; all lanes have computed their values before the first is stored."""
+        if (place := self.place_of(target)) is not None:
+            return self._store_in_record(place, value, reads)
         match target:
             case ast.Name():
                 found = self.scope.find(target.id)
@@ -385,6 +401,21 @@ class Statements(Expressions):
             case ast.Subscript() | ast.Attribute(value=ast.Subscript()):
                 return self._store_element(target, value, reads)
         raise Unsupported(f"an assignment to `{ast.unparse(target)}`")
+
+    def _store_in_record(self, place: Place, value: Callable, reads: bool) -> Callable:
+        held: dict = {}
+        old = E(place.type, lambda G, L: [memory.load(at, place.type) for memory, at in held[id(G)]])
+        with self.aimed(THREAD):
+            e = self.as_field(value(old), place.type)
+
+        def execute(G):
+            if reads:
+                held[id(G)] = place.run(G, G.lanes)
+            values = e.run(G, G.lanes)
+            places = held.pop(id(G)) if reads else place.run(G, G.lanes)
+            for (memory, at), v in zip(places, values):
+                memory.store(at, place.type, v)
+        return execute
 
     def _store_element(self, target: ast.expr, value: Callable, reads: bool) -> Callable:
         """The value first, then the element's place; of `x[i] += e` the place and what is there first, as in Python."""

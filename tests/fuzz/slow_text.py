@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from fuzz.slow_short import expand
-from fuzz.slow_values import LITERALS, TYPES, Unsupported, folded
+from fuzz.slow_values import LITERALS, TYPES, Record, Row, Unsupported, folded
 from fuzz.slow_views import Viewed, is_view
 
 ORDER = ("thread", "block", "cluster", "grid")
@@ -86,6 +86,21 @@ class Function:
 
     def names(self) -> dict:
         return self.module.names_at(self.node) | (self.captured or {})
+
+
+@dataclass(frozen=True)
+class RecordClass:
+    node: ast.ClassDef = field(repr=False)
+
+    def type(self, lookup: Callable, constant: Callable) -> Record:
+        fields = []
+        for s in self.node.body:
+            if isinstance(s, ast.AnnAssign):
+                t = spelled(annotation(s.annotation)[0], lookup, constant)
+                if isinstance(t, (Pointer, Constexpr)):
+                    raise Unsupported("a record with pointers")
+                fields.append((s.target.id, Row(t.element, t.shape) if isinstance(t, Registers) else t))
+        return Record(self.node.name, tuple(fields))
 
 
 @dataclass(frozen=True)
@@ -204,6 +219,9 @@ class Module:
             case ast.FunctionDef():
                 inlined = any(decorator(d)[0] == "inline" for d in statement.decorator_list)
                 names[statement.name] = Function(self, statement) if is_snap(statement) else Inlined(statement) if inlined else Unknown()
+            case ast.ClassDef():
+                bases = [name_of(b) for b in statement.bases] + [decorator(d)[0] for d in statement.decorator_list]
+                names[statement.name] = RecordClass(statement) if {"NamedTuple", "dataclass"} & set(bases) else Unknown()
             case ast.Assign():
                 value = self._value(statement.value, names)
                 for target in statement.targets:
@@ -353,11 +371,15 @@ def spelled(node: ast.expr, lookup: Callable[[str], object], constant: Callable[
     match node:
         case ast.Name() | ast.Attribute():
             value = lookup(name_of(node))
+            if isinstance(value, RecordClass):
+                return value.type(lookup, constant)
             if not isinstance(value, Type):
                 raise Unsupported(f"the type `{ast.unparse(node)}`")
             return value.t
         case ast.Subscript():
             dims = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if isinstance(node.value, ast.Name) and node.value.id == "tuple":
+                return Record("tuple", tuple((str(k), spelled(d, lookup, constant)) for k, d in enumerate(dims)))
             of, shape = spelled(node.value, lookup, constant), tuple(constant(d) for d in dims)
             return replace(of, shape=(*shape, *of.shape)) if isinstance(of, Registers) else Registers(of, shape)
         case ast.Call():

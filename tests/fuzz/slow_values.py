@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from ctypes import c_float
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -49,7 +50,57 @@ def scalar_of(t) -> str:
     return t[1] if isinstance(t, tuple) else t
 
 
+@dataclass(frozen=True)
+class Row:
+    """An array in a record."""
+
+    element: object
+    shape: tuple
+
+    def offset(self, index: tuple) -> int:
+        place = 0
+        for i, extent in zip(index, self.shape, strict=True):
+            if not 0 <= i < extent:
+                raise Trap(f"out of bounds: {index} of {self.shape}")
+            place = place * extent + i
+        return place * size_of(self.element)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A named tuple, a dataclass, or `tuple` with fields 0, 1, ...: laid out as C does."""
+
+    name: str
+    fields: tuple  # of names and types
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.fields]
+
+    def field(self, wanted: str) -> tuple[int, object]:
+        """Where a field begins, and its type."""
+        at = 0
+        for name, t in self.fields:
+            at = -(-at // alignment(t)) * alignment(t)
+            if name == wanted:
+                return at, t
+            at += size_of(t)
+        raise Unsupported(f"the field `{wanted}`")
+
+
+def alignment(t) -> int:
+    if isinstance(t, Record):
+        return max(alignment(of) for _, of in t.fields)
+    return alignment(t.element) if isinstance(t, Row) else min(size_of(t), 16)
+
+
 def size_of(t) -> int:
+    if isinstance(t, Record):
+        last = t.fields[-1]
+        end = t.field(last[0])[0] + size_of(last[1])
+        return -(-end // alignment(t)) * alignment(t)
+    if isinstance(t, Row):
+        return math.prod(t.shape) * size_of(t.element)
     return np.dtype(DTYPE[scalar_of(t)]).itemsize * (t[2] if isinstance(t, tuple) else 1)
 
 
@@ -279,6 +330,10 @@ class Memory:
 
     def load(self, at: int, t):
         """The element of type t at byte `at`."""
+        if isinstance(t, Record):
+            return tuple(self.load(at + t.field(name)[0], of) for name, of in t.fields)
+        if isinstance(t, Row):
+            return tuple(self.load(at + k * size_of(t.element), t.element) for k in range(math.prod(t.shape)))
         if isinstance(t, tuple):
             if at % size_of(t):
                 raise Trap("a misaligned access")
@@ -294,6 +349,11 @@ class Memory:
         return _BF16[v] if t == "bf16" else v
 
     def store(self, at: int, t, v) -> None:
+        if isinstance(t, (Record, Row)):
+            places = [t.field(name) for name in t.names] if isinstance(t, Record) else [(k * size_of(t.element), t.element) for k in range(math.prod(t.shape))]
+            for (offset, of), x in zip(places, v, strict=True):
+                self.store(at + offset, of, x)
+            return
         if isinstance(t, tuple):
             if at % size_of(t):
                 raise Trap("a misaligned access")

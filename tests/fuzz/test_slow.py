@@ -23,7 +23,6 @@ BEYOND = {
     "prints": "the constant .*",
     "instructions": "a function without @requires",
     "conjugate_gradient": "the value of `block_sum`|intrinsic.count_block",
-    "records": "the type `.*`",
     "grid_dimensions": "a grid of several dimensions",
 }
 INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their last bit: held to what the program itself allows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -292,3 +293,49 @@ def test_scans_of_functions(threads, exclusive):
 def test_what_takes_no_records(made):
     with pytest.raises(TypeError, match="scalar type"):
         made()
+
+
+@dataclass
+class Quaternion:
+    w: float
+    v: float[3]
+
+
+@device(thread)
+def turned(p: Quaternion, q: Quaternion) -> Quaternion:
+    w: float = p.w * q.w
+    v: float[3] = [p.w * q.v[k] + q.w * p.v[k] + p.v[(k + 1) % 3] * q.v[(k + 2) % 3] - p.v[(k + 2) % 3] * q.v[(k + 1) % 3] for k in range(3)]
+    for k in unroll(range(3)):
+        w -= p.v[k] * q.v[k]
+    return Quaternion(w, v)
+
+
+def test_products_of_quaternions_in_the_order_of_threads():
+    """A record with an array in it; i, j and k anticommute."""
+    product, upto = of_block.reduce(Quaternion, turned), of_block.scan(Quaternion, turned)
+
+    @kernel(threads=64)
+    def run(which: ptr(const(int), (64,)), out: ptr(Quaternion, (64,)), whole: ptr(Quaternion, (1,))):
+        with each(block, out, whole):
+            t: int @ thread[1] = id()
+            q: Quaternion @ thread[1] = Quaternion(0.0, [0.0, 0.0, 0.0])
+            for k in unroll(range(3)):
+                q.v[k] = 1.0 if which[t] == k else 0.0
+            mine: Quaternion @ thread[1] = upto(q)
+            all_of_them: Quaternion = product(q)
+            with each(thread, out):
+                out[t] = mine
+            with one(thread, whole):
+                whole[0] = all_of_them
+
+    which = np.random.default_rng(3).integers(0, 3, 64).astype(np.int32)
+    out, whole = np.zeros((64, 4), np.float32), np.zeros((1, 4), np.float32)
+    struct = np.dtype([("w", "f4"), ("v", "f4", 3)])
+    run[1](which, out.view(struct)[:, 0], whole.view(struct)[:, 0])
+    p, want = np.array([1.0, 0, 0, 0]), []
+    for axis in which:
+        q = np.eye(4)[axis + 1]
+        p = np.array([p[0] * q[0] - p[1:] @ q[1:], *(p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:]))])
+        want.append(p)
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(whole[0], want[-1])

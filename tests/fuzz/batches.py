@@ -59,6 +59,7 @@ class Batch(NamedTuple):
     programs: tuple[Program, ...]
 
 
+DEAR = ("parts", "flights", "relays")  # families whose programs take three times as long as others to make, and one in four rounds is enough of
 RENEWED = 12  # batches that are made in one process (workers.py)
 
 

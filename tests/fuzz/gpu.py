@@ -171,7 +171,7 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     if o.prepared:
         tally, more["prepared at"] = prepared.launched(o, run, runs, load_case)
     else:
-        items = batches.drawn(campaigns.drawn(o.families, first, o.count, o.seconds))
+        items = batches.drawn(campaigns.drawn(o.families, first, o.count, o.seconds, batches.DEAR))
         tally = campaigns.tallied(launching.outcomes(items, launching.launching(run, runs, load_case), o.jobs), campaigns.Tally())
     if not o.fake_gpu and o.sanitize:
         more.update(sanitize(o, first))

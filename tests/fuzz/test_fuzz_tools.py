@@ -17,7 +17,7 @@ from host.test_contexts import Cuda
 
 from fuzz import batches, gpu, launching, prepared
 from fuzz.__main__ import main, options
-from fuzz.campaign import Tally, alone, as_outcomes, commit, run, tallied
+from fuzz.campaign import Tally, alone, as_outcomes, commit, drawn, run, tallied
 from fuzz.case import HEADER, Case, generate, load, made
 from fuzz.oracles import Outcome, difference, hosted, judge
 from fuzz.shrink import shrunk
@@ -128,6 +128,13 @@ def test_processes_that_die_or_hang_cost_one_item():
 def test_a_lost_program_is_a_failure():
     (outcome,) = as_outcomes(Lost(("grid", 5), "no end after 60 s"))
     assert (outcome.status, outcome.kind, outcome.case.name) == ("failed", "no end after 60 s", "grid:5")
+
+
+def test_families_are_drawn_in_turn_and_dear_ones_now_and_then():
+    assert list(drawn(("a", "b"), 7, 3, None)) == [("a", 7), ("b", 7), ("a", 8)]
+    assert list(drawn(("a", "b"), 0, 9, None, ("b",))) == [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("a", 5), ("a", 6)]
+    assert list(drawn(("b",), 0, 2, None, ("b",))) == [("b", 0), ("b", 1)], "who asks for nothing else gets all"
+    assert not list(drawn(("a",), 0, None, 0.0))
 
 
 # ---- the CUDA text on the host

@@ -193,6 +193,8 @@ def test_the_sanitizer_s_reports_are_traced_to_their_program():
     names = [f"n{k}" for k in range(5)] + ["bad"] + [f"m{k}" for k in range(4)]
     assert [name for name, _ in gpu.sanitized(names, command)] == ["bad"]
     assert gpu.sanitized(["slow"], command, limit=1.0) == [("slow", "no end after 1 s")]
+    ((which, _),) = gpu.sanitized(["n", "bad"], command, until=0.0)
+    assert which == "n bad", "there was no time to find which"
 
 
 def test_racecheck_is_not_asked_where_it_errs():
@@ -364,3 +366,25 @@ def test_the_command_refuses_what_names_no_program(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         options(["--only", name])
     assert stopped.value.code == 2 and "a program is FAMILY:SEED" in capsys.readouterr().err
+
+
+def test_the_command_wants_a_gpu(monkeypatch):
+    monkeypatch.setattr(gpu.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nToolchainError: there is no NVIDIA driver"))
+    with pytest.raises(SystemExit, match="--gpu: ToolchainError: there is no NVIDIA driver"):
+        main(["--gpu", "--count", "1"])
+
+
+def test_the_gpu_is_named(monkeypatch):
+    class Named(Cuda):
+        def _cuDeviceGetName(self, name, size, device):
+            name.value = b"a GPU"
+
+        def _cuDriverGetVersion(self, version):
+            version._obj.value = 13020
+
+    driver = Driver(Named())
+    for module in (gpu, launching):
+        monkeypatch.setattr(module, "driver", lambda: driver)
+    launching.here.cache_clear()
+    assert gpu.name_here() == "a GPU, driver for CUDA 13.2"
+    launching.here.cache_clear()

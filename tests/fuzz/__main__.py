@@ -15,6 +15,7 @@
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 
+For --gpu and --prepare, families whose programs take long to make (parts, flights, relays) are drawn in one round of four.
 Failing programs are made smaller and written to build/fuzz/.  The exit status is 1 where there are any.
 """
 

@@ -21,6 +21,7 @@ from fuzz.workers import Lost, worked
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = ROOT / "build" / "fuzz"
+RARE = 4
 
 
 @dataclass
@@ -83,12 +84,17 @@ def commit(what: str = "HEAD") -> str:
         return "unknown"
 
 
-def drawn(families: tuple[str, ...], first: int, count: int | None, seconds: float | None) -> Iterator[tuple[str, int]]:
-    """Families in turn, seeds one after the other."""
-    begun, number = time.time(), 0
-    while (count is None or number < count) and (seconds is None or time.time() - begun < seconds):
-        yield families[number % len(families)], first + number // len(families)
-        number += 1
+def drawn(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, dear: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
+    """Families in turn, seeds one after the other; the dear ones in one round of RARE."""
+    begun, number, dear = time.time(), 0, dear if set(families) - set(dear) else ()
+    for seed in itertools.count(first):
+        for family in families:
+            if family in dear and (seed - first) % RARE:
+                continue
+            if number == count or seconds is not None and time.time() - begun >= seconds:
+                return
+            yield family, seed
+            number += 1
 
 
 def judging(seeds: int = SEEDS):

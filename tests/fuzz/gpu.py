@@ -30,6 +30,7 @@ from snap.host.device.driver import driver
 RUNS = 3  # of each program: what depends on timing may show in one of them
 BATCH = 20  # programs in one process under compute-sanitizer
 BATCH_LIMIT = 240.0
+GRACE = 20.0  # seconds for what was begun when the time was over
 REPORTED = 86  # its exit status where it found something
 
 
@@ -92,8 +93,8 @@ def sanitizer_command(tool: str, names: list[str], file: Path | None = None) -> 
     return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *given, *names]
 
 
-def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT) -> list[tuple[str, str]]:
-    """Which of the programs the tool has something to say about, and what; a batch that fails is halved until the program is found."""
+def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT, until: float = float("inf")) -> list[tuple[str, str]]:
+    """Which of the programs the tool has something to say about, and what; a batch that fails is halved until the program is found, or the time is over."""
     if not names:
         return []
     try:
@@ -104,10 +105,10 @@ def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit
         why = f"exit status {found.returncode}: {said}"
     except subprocess.TimeoutExpired:
         why = f"no end after {limit:.0f} s"
-    if len(names) == 1:
-        return [(names[0], why)]
+    if len(names) == 1 or time.time() > until:
+        return [(" ".join(names), why)]
     half = len(names) // 2
-    return sanitized(names[:half], command, limit) + sanitized(names[half:], command, limit)
+    return sanitized(names[:half], command, limit, until) + sanitized(names[half:], command, limit, until)
 
 
 def sample(families: tuple[str, ...], first: int, count: int) -> list[batches.Program]:
@@ -131,7 +132,8 @@ def sanitize(o, first: int) -> dict[str, object]:
     def run(tool: str, some: list[batches.Program], file: Path | None) -> tuple[str, list[batches.Program], list[tuple[str, str]]]:
         if time.time() > until:
             return tool, [], []
-        reports = sanitized([p.name for p in some], lambda names: sanitizer_command(tool, names, file))
+        limit = min(BATCH_LIMIT, until + GRACE - time.time())
+        reports = sanitized([p.name for p in some], lambda names: sanitizer_command(tool, names, file), limit, until)
         print(f"{tool}: {len(some)} programs, {reports or 'nothing reported'}", flush=True)
         return tool, some, reports
 
@@ -171,7 +173,7 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     if o.prepared:
         tally, more["prepared at"] = prepared.launched(o, run, runs, load_case)
     else:
-        items = batches.drawn(campaigns.drawn(o.families, first, o.count, o.seconds))
+        items = batches.drawn(campaigns.drawn(o.families, first, o.count, o.seconds, batches.DEAR))
         tally = campaigns.tallied(launching.outcomes(items, launching.launching(run, runs, load_case), o.jobs), campaigns.Tally())
     if not o.fake_gpu and o.sanitize:
         more.update(sanitize(o, first))
@@ -180,9 +182,11 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
 
 
 def device_name() -> str:
-    """Asked of a process of its own: this one forks, and must not hold a GPU."""
+    """Asked of a process of its own: this one forks, and must not hold a GPU.  Where there is none, all ends here."""
     found = subprocess.run([sys.executable, "-m", "fuzz.gpu", "--name"], capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
-    return found.stdout.strip() or "unknown"
+    if found.returncode:
+        raise SystemExit(f"--gpu: {found.stderr.strip().splitlines()[-1]}")
+    return found.stdout.strip()
 
 
 def name_here() -> str:

@@ -19,7 +19,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from fuzz import campaign as campaigns
-from fuzz.batches import RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in, text_of
+from fuzz.batches import DEAR, RENEWED, Batch, MachineCode, Prepared, Program, begin, cuda_of, drawn, stand_in, text_of
 from fuzz.case import Case, generate, load
 from fuzz.launching import launching, outcomes
 from fuzz.oracles import Outcome
@@ -87,7 +87,7 @@ def prepare(o, first: int) -> campaigns.Tally:
         os.truncate(o.prepare, end)
         print(f"{o.prepare} has {len(found)} blocks: on from {first}", flush=True)
     make = begin()
-    results = worked(drawn(campaigns.drawn(o.families, first, o.count, o.seconds)), lambda: make, o.jobs, LIMIT, RENEWED)
+    results = worked(drawn(campaigns.drawn(o.families, first, o.count, o.seconds, DEAR)), lambda: make, o.jobs, LIMIT, RENEWED)
     return campaigns.tallied(_written(o.prepare, results), campaigns.Tally())
 
 

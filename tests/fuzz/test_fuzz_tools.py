@@ -17,7 +17,7 @@ from host.test_contexts import Cuda
 
 from fuzz import batches, gpu, launching, prepared
 from fuzz.__main__ import main, options
-from fuzz.campaign import Tally, alone, as_outcomes, commit, run, tallied
+from fuzz.campaign import Tally, alone, as_outcomes, commit, drawn, run, tallied
 from fuzz.case import HEADER, Case, generate, load, made
 from fuzz.oracles import Outcome, difference, hosted, judge
 from fuzz.shrink import shrunk
@@ -130,6 +130,13 @@ def test_a_lost_program_is_a_failure():
     assert (outcome.status, outcome.kind, outcome.case.name) == ("failed", "no end after 60 s", "grid:5")
 
 
+def test_families_are_drawn_in_turn_and_dear_ones_now_and_then():
+    assert list(drawn(("a", "b"), 7, 3, None)) == [("a", 7), ("b", 7), ("a", 8)]
+    assert list(drawn(("a", "b"), 0, 9, None, ("b",))) == [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("a", 5), ("a", 6)]
+    assert list(drawn(("b",), 0, 2, None, ("b",))) == [("b", 0), ("b", 1)], "who asks for nothing else gets all"
+    assert not list(drawn(("a",), 0, None, 0.0))
+
+
 # ---- the CUDA text on the host
 
 
@@ -186,6 +193,8 @@ def test_the_sanitizer_s_reports_are_traced_to_their_program():
     names = [f"n{k}" for k in range(5)] + ["bad"] + [f"m{k}" for k in range(4)]
     assert [name for name, _ in gpu.sanitized(names, command)] == ["bad"]
     assert gpu.sanitized(["slow"], command, limit=1.0) == [("slow", "no end after 1 s")]
+    ((which, _),) = gpu.sanitized(["n", "bad"], command, until=0.0)
+    assert which == "n bad", "there was no time to find which"
 
 
 def test_racecheck_is_not_asked_where_it_errs():
@@ -357,3 +366,25 @@ def test_the_command_refuses_what_names_no_program(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         options(["--only", name])
     assert stopped.value.code == 2 and "a program is FAMILY:SEED" in capsys.readouterr().err
+
+
+def test_the_command_wants_a_gpu(monkeypatch):
+    monkeypatch.setattr(gpu.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nToolchainError: there is no NVIDIA driver"))
+    with pytest.raises(SystemExit, match="--gpu: ToolchainError: there is no NVIDIA driver"):
+        main(["--gpu", "--count", "1"])
+
+
+def test_the_gpu_is_named(monkeypatch):
+    class Named(Cuda):
+        def _cuDeviceGetName(self, name, size, device):
+            name.value = b"a GPU"
+
+        def _cuDriverGetVersion(self, version):
+            version._obj.value = 13020
+
+    driver = Driver(Named())
+    for module in (gpu, launching):
+        monkeypatch.setattr(module, "driver", lambda: driver)
+    launching.here.cache_clear()
+    assert gpu.name_here() == "a GPU, driver for CUDA 13.2"
+    launching.here.cache_clear()

@@ -175,6 +175,22 @@ def test_arguments_are_evaluated_once():
 
 
 @inline
+def cleared(x, at, N):
+    for j in unroll(range(N)):
+        x[at + j] = 0.0
+
+
+@snap.kernel(threads=32)
+def clears(x: ptr(float, (64,)), N: snap.constexpr(int)):
+    with each(thread, x, disjoint=x) as t:
+        cleared(x, 2 * t, N * 1)
+
+
+def test_an_argument_of_constants_is_no_variable_however_constexpr_is_named():
+    assert "j < 2;" in clears.cuda(N=2)
+
+
+@inline
 def counted(counter, y, t):
     y[t] = t
     return atomic.add(counter, 0, 1), 2 + atomic.add(counter, 1, 1), min(t, 1), y.view(int2)

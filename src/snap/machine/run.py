@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.effects import orders
 from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes.printing import Postponed, say
 from snap.machine.reference import run_reference
 from snap.machine.schedule.adversarial import run_adversarial, run_one_by_one
 from snap.machine.schedule.standstill import Kept
-from snap.machine.source.facts import orders
 from snap.machine.source.program import program_for
 
 

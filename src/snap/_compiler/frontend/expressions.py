@@ -82,7 +82,9 @@ class ExpressionParser:
 
     def expression(self, node: ast.expr, text: bool = False) -> tree.Expr:
         """`text`: a string literal may stand here."""
-        self.enter(node)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooDeep(self.spans(node))
         if type(node) is ast.Name:  # most are
             done: tree.Expr = tree.Name(node.id, span=self.spans(node))
         else:

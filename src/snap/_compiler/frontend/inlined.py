@@ -33,6 +33,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.fields import field_of, fields_named, holds_constants
 from snap._compiler.frontend.inlined_values import ValueCalls
 from snap._compiler.frontend.names import assigned_names, used_names
+from snap._compiler.frontend.patterns import is_constexpr
 from snap._compiler.frontend.renaming import TreeRenaming, each_as, with_bodies
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.source import written
@@ -178,7 +179,7 @@ class _Writer:
         self.own = assigned_names(function)
         self.used = {*names, *self.own, *used_names(function)}
         self.function = function
-        self.constants = {p.name for p in function.params if _is_constexpr(p.annotation)}
+        self.constants = {p.name for p in function.params if is_constexpr(p)}
 
     @cached_property
     def bound(self) -> Counter[str]:
@@ -396,10 +397,6 @@ def _called(piece: Inlined, call: tree.Call, targets: tuple[tuple[str, Span | No
         for (name, _), e in pairs
         if isinstance(e, tree.Name) and e.id in piece.declared and name not in meant
     }
-
-
-def _is_constexpr(e: tree.Expr | None) -> bool:
-    return isinstance(e, tree.Call) and isinstance(e.function, tree.Name) and e.function.id == "constexpr"
 
 
 def _not_a_value(piece: Inlined, call: tree.Call) -> SnapError:

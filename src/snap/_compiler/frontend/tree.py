@@ -7,7 +7,7 @@ them.  Invariant: whatever of Python is not Snap has been refused (SNAP017) befo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any, get_args
 
@@ -403,25 +403,30 @@ class Function:
 # ---- walking --------------------------------------------------------------------------------------------------------
 
 _HOLDING: dict[type, tuple[str, ...]] = {}  # by class: the fields that hold nodes
+_LISTS: dict[type, Callable[[Any], list[Any]]] = {}
 
 
 def children(node: Any) -> list[Any]:
     """The nodes right below, in the order of the fields; keyword arguments are pairs in a tuple."""
-    found: list[Any] = []
-    fields = _HOLDING.get(type(node))
-    if fields is None:
-        fields = holding(node)
-    for name in fields:
-        value = getattr(node, name)
-        if type(value) is tuple:
-            for part in value:
-                if type(part) is tuple:
-                    found.append(part[1])
-                else:
-                    found.append(part)
-        elif value is not None:
-            found.append(value)
-    return found
+    listed = _LISTS.get(type(node))
+    if listed is None:
+        listed = _LISTS[type(node)] = _listed(type(node))
+    return listed(node)
+
+
+def _listed(kind: Any) -> Callable[[Any], list[Any]]:
+    """Compile what lists the nodes in a node of this class, field by field, as their types say."""
+    parts = []
+    for name in _holding(kind):
+        field = f"node.{name}"
+        match kind.__annotations__[name].partition("["):
+            case ("tuple", _, of) if of.startswith("tuple"):
+                parts.append(f"*[pair[1] for pair in {field}]")
+            case ("tuple" | "Body", _, _):
+                parts.append(f"*{field}")
+            case (of, _, _):
+                parts.append(f"*(() if {field} is None else ({field},))" if "None" in of else field)
+    return eval(f"lambda node: [{', '.join(parts)}]")
 
 
 def holding(node: Any) -> tuple[str, ...]:

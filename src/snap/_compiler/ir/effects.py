@@ -19,7 +19,7 @@ from typing import Any
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import PRODUCTS, THREADS, Engine
-from snap._compiler.ir.operations import ATOMICS, COLLECTIVES
+from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, MemoryOrder
 from snap._compiler.ir.types import Privilege
 from snap._compiler.ir.walk import callees, expressions, statements
 from snap.record import kept, record
@@ -278,3 +278,9 @@ def computes(function: ir.AnyFunction, *also: type) -> bool:
         and all(isinstance(s, COMPUTING) or isinstance(s, also) for s in inside)
         and not any(isinstance(e, (ir.UnitId, ir.UnitCount, ir.Lane)) for s in inside for e in expressions(s))
     )
+
+
+def orders(function: ir.AnyFunction) -> bool:
+    """Tell whether one of a function's atomics, calls entered, orders other memory."""
+    every = (s for f in callees(function) for s in statements(f.body))
+    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from snap._compiler.analysis.evaluate import computed
 from snap._compiler.analysis.exact.logic import FALSE
 from snap._compiler.analysis.exact.terms import Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array
 from snap._compiler.walk.sites import NONE, Deps
-from snap._compiler.walk.state import Key, Value, WalkState, Window, is_bool, is_int
+from snap._compiler.walk.state import Key, Value, WalkState, Window, is_bool
 from snap.record import replace
 
 MOST_ELEMENTS = 64
@@ -24,7 +25,7 @@ MOST_ELEMENTS = 64
 
 def tracked(var: ir.Var) -> bool:
     t = var.type
-    return isinstance(t, Array) and t.size <= MOST_ELEMENTS and (is_int(t.elem) or is_bool(t.elem))
+    return isinstance(t, Array) and t.size <= MOST_ELEMENTS and (computed(t.elem) or is_bool(t.elem))
 
 
 def window(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
@@ -65,7 +66,7 @@ def keys(w: WalkState, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
 def declared(w: WalkState, var: ir.Var, zero: bool) -> None:
     """A new one: zeros, or anything."""
     if tracked(var) and isinstance(var.type, Array):
-        nothing = Value(number(0)) if is_int(var.type.elem) else Value(FALSE)
+        nothing = Value(number(0)) if computed(var.type.elem) else Value(FALSE)
         for k in range(var.type.size):
             fresh = nothing if zero else w.anything(var.type.elem, var.privilege, f"{var.name}[{k}]")
             w.vars[w.frame, (var.uid, k)] = fresh

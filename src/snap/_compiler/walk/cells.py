@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snap._compiler.analysis.evaluate import computed
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
@@ -20,7 +21,7 @@ from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.types import BLOCK1, Space, ValueType
 from snap._compiler.ir.walk import statements
 from snap._compiler.walk.sites import Site
-from snap._compiler.walk.state import Value, WalkState, is_int
+from snap._compiler.walk.state import Value, WalkState
 
 ASSUMED = "what is read of `{}` was written before (the properties init and order)"
 
@@ -53,7 +54,7 @@ def written(w: WalkState, site: Site | None, v: Value) -> None:
 def read(w: WalkState, site: Site | None, t: ValueType) -> Value | None:
     """Return what the cell holds, where that is known to be one number of the block."""
     before = None if site is None else w.cells.get(id(site.root))
-    if site is None or before is None or not is_int(t) or site.elem != t or site.index != before[0].index:
+    if site is None or before is None or not computed(t) or site.elem != t or site.index != before[0].index:
         return None
     term = before[1].term
     if isinstance(term, Poly) and term.value is not None:

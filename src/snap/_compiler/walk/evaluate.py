@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from snap._compiler.analysis.evaluate import computed
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.conditions import at_least, below, both, equal, negated
 from snap._compiler.analysis.exact.kinds import AtomKind
@@ -31,7 +32,7 @@ from snap._compiler.walk import arrays, assign, calls, cells, loops
 from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
 from snap._compiler.walk.sites import Divided, Entry, Root, UnitPosition, Walked
-from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, LaunchFacts, Value, WalkState, is_bool, is_int
+from snap._compiler.walk.state import MOST_BYTES, NOTHING, Key, LaunchFacts, Value, WalkState, is_bool
 from snap._compiler.walk.values import Exact
 from snap._compiler.walk.ways import escapes, leaves
 
@@ -55,7 +56,7 @@ def _declare(w: WalkState, s: ir.Declare) -> None:
         arrays.declared(w, var, zero)
     if s.init is not None:
         w.assign(var, w.value(s.init))
-    elif zero and is_int(var.type):
+    elif zero and computed(var.type):
         w.vars[w.frame, var.uid] = Value(number(0))
     elif zero and is_bool(var.type):
         w.vars[w.frame, var.uid] = Value(FALSE)
@@ -233,7 +234,7 @@ def _parameters(w: WalkState, f: AnyFunction) -> None:
     for p in f.params:
         if isinstance(p, ir.ValueParam):
             t, name = p.var.type, p.var.name
-            made = Value(_given(w, name, *held_by(t))) if is_int(t) else w.anything(t, GRID1, name)
+            made = Value(_given(w, name, *held_by(t))) if computed(t) else w.anything(t, GRID1, name)
             w.vars[(), p.var.uid] = w.initial[(), p.var.uid] = made
             if isinstance(made.term, Poly):
                 w.out.params[name] = made.term

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from snap._compiler.analysis.evaluate import computed
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
 from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
@@ -25,7 +26,7 @@ from snap._compiler.ir.types import I32, Scalar
 from snap._compiler.ir.walk import expressions, statements, ways_out
 from snap._compiler.walk import arrays
 from snap._compiler.walk.sites import NONE, Arithmetic, Loop
-from snap._compiler.walk.state import Key, Value, WalkState, is_bool, is_int, of_integers
+from snap._compiler.walk.state import Key, Value, WalkState, is_bool, of_integers
 from snap._compiler.walk.ways import straight
 
 MOST_TRIPS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
@@ -232,7 +233,7 @@ def _carried(w: WalkState, body: ir.Body) -> dict[Key, Carried]:
             for key, element in arrays.keys(w, var):
                 found[key] = Carried(element, w.vars[key])
             key = w.frame, var.uid
-            if key in w.vars and (is_int(var.type) or is_bool(var.type)):
+            if key in w.vars and (computed(var.type) or is_bool(var.type)):
                 found[key] = Carried(var, w.vars[key])
             elif key in w.vars and of_integers(var.type):
                 found[key] = Carried(var, w.vars[key], group=_group(w))
@@ -368,10 +369,10 @@ def _learn(w: WalkState, any_: Iteration) -> None:
             if all(a.number < settled and a not in trip.atoms for a in atoms_of([], [step]) if not a.defined):
                 c.step = step
                 c.group = _group(w)
-            elif is_int(c.var.type):
+            elif computed(c.var.type):
                 assert isinstance(c.var.type, Scalar)
                 c.most = _most(w, step, known, settled, c.var.type)
-    left = {key: c for key, c in carried.items() if c.step is None and (is_int(c.var.type) or is_bool(c.var.type))}
+    left = {key: c for key, c in carried.items() if c.step is None and (computed(c.var.type) or is_bool(c.var.type))}
     for c in left.values():
         entry = c.entry.term
         if isinstance(entry, tuple):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from snap._compiler.analysis.evaluate import IntegerDomain
+from snap._compiler.analysis.evaluate import IntegerDomain, computed
 from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.conditions import at_least, atoms_of, both, equal, negated
 from snap._compiler.analysis.exact.ladder import Ladder
@@ -55,10 +55,6 @@ class Value:
 
 
 OPAQUE = Value(None)
-
-
-def is_int(t: ValueType) -> TypeGuard[Scalar]:
-    return isinstance(t, Scalar) and t.is_integer
 
 
 def is_bool(t: ValueType) -> TypeGuard[Scalar]:
@@ -185,7 +181,7 @@ class WalkState:
 
     def anything(self, t: ValueType, per: Privilege = THREAD1, name: str = "", key: object = None) -> Value:
         """Return any value of the type."""
-        if is_int(t):
+        if computed(t):
             return Value(self.terms.base(kinds.ANY, *held_by(t), per, self.depth, name, key))
         if is_bool(t):
             return Value(negated(equal(self.terms.base(kinds.ANY, 0, 1, per, self.depth, name, key), 0)))

@@ -8,7 +8,7 @@ any number of its type.  What is loaded on the way is recorded.  Non-goals: stat
 from __future__ import annotations
 
 from snap._compiler.analysis import evaluate
-from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules, computed
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.conditions import at_least, atoms_of, below, both, either, equal, negated
 from snap._compiler.analysis.exact.logic import FALSE, TRUE, Cond
@@ -21,7 +21,7 @@ from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vect
 from snap._compiler.ir.walk import children
 from snap._compiler.walk import arrays, assign, cells
 from snap._compiler.walk.sites import NONE
-from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, agreed, is_int, of_integers
+from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, agreed, of_integers
 
 MOST_TABLE = 1 << 14  # bytes of a table of constants that are looked through
 MOST_SHIFTS = 16  # ways of `1 << y` that are told apart
@@ -331,7 +331,7 @@ def _lookup(e: ir.Lookup, d: Exact) -> Value:
     w, table = d.w, e.table
     for i, size in zip(e.index, table.shape):
         w.inside(d.of(i), size, e.span, table.name)
-    if not is_int(table.elem) or table.bytes > MOST_TABLE:
+    if not computed(table.elem) or table.bytes > MOST_TABLE:
         return w.anything(e.type)
     width, signed = table.elem.bytes, table.elem.kind is ScalarKind.INT
     found = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
@@ -349,7 +349,9 @@ def _load(e: ir.Load, d: Exact) -> Value:
     const = site if site is not None and site.root.obj.const else None
     key = None if const is None else (id(const.root), e.type, const.index, const.shape)
     found = (
-        w.anything(e.type) if const is None or not is_int(e.type) else w.anything(e.type, agreed(const.index), key=key)
+        w.anything(e.type)
+        if const is None or not computed(e.type)
+        else w.anything(e.type, agreed(const.index), key=key)
     )
     if const is not None and isinstance(found.term, Poly):
         for atom in found.term.atoms:

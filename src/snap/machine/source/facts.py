@@ -12,9 +12,8 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import accesses, effects
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Level, Privilege, Space
-from snap._compiler.ir.walk import callees, children, statements, walk, ways_out
+from snap._compiler.ir.walk import children, statements, walk, ways_out
 from snap.machine.source.positions import Positions
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
@@ -30,12 +29,6 @@ def fineness(p: Privilege) -> int:
 def leaves(body: ir.Body) -> bool:
     """Test whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
     return bool(ways_out(body))
-
-
-def orders(kernel: synced.AnyFunction) -> bool:
-    """Test whether one of its atomics orders something."""
-    every = (s for f in callees(kernel) for s in statements(f.body))
-    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
 def returns(body: ir.Body) -> bool:

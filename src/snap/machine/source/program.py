@@ -17,6 +17,7 @@ import numpy as np
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.depth import deep
+from snap._compiler.ir.effects import orders
 from snap._compiler.ir.numbering import Numbers, with_numbers
 from snap._compiler.ir.types import BF16, Array, Element, Level, Scalar, Vector, scalar_of
 from snap._compiler.ir.walk import callees, statements
@@ -30,7 +31,6 @@ from snap.machine.lanes.groups import by_groups
 from snap.machine.lanes.lanes import FaultSite, Lanes
 from snap.machine.schedule.spinning import separable, waiting_loops
 from snap.machine.schedule.standstill import apart
-from snap.machine.source.facts import orders
 from snap.machine.source.statements import STEPS, text
 from snap.machine.source.writing import Writing
 

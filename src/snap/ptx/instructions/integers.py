@@ -197,7 +197,7 @@ def dot(bits: int) -> Maker:
         def compute(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
             total = c.astype(np.int64)
             for k in range(32 // bits):
-                total = total + _field(a, bits * k, bits) * _field(b, 8 * (start + k), 8)
+                total = total + word_field(a, bits * k, bits) * word_field(b, 8 * (start + k), 8)
             return total.astype(np.uint32).view(DTYPE[kind])
 
         return Operation((first, second, kind), kind, compute)
@@ -205,7 +205,7 @@ def dot(bits: int) -> Maker:
     return made
 
 
-def _field(x: np.ndarray, low: int, bits: int) -> np.ndarray:
+def word_field(x: np.ndarray, low: int, bits: int) -> np.ndarray:
     """Part of a word, with the word's kind of sign."""
     return (x << x.dtype.type(32 - low - bits) >> x.dtype.type(32 - bits)).astype(np.int64)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from snap.ptx.instructions.integers import word_field
 from snap.ptx.instructions.operation import Operation
 from snap.ptx.text.types import DTYPE
 
@@ -41,7 +42,7 @@ def parts(words: tuple[str, ...]) -> Operation | None:
     def compute(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         total = c.astype(np.int64) if words[4:] == ("add",) else np.zeros(1, np.int64)
         for k in range(count):
-            part = _PARTS[name](_part(a, k * bits, bits), _part(b, k * bits, bits))
+            part = _PARTS[name](word_field(a, k * bits, bits), word_field(b, k * bits, bits))
             if words[4:] == ("add",):
                 total = total + part
             else:
@@ -50,7 +51,3 @@ def parts(words: tuple[str, ...]) -> Operation | None:
         return total.astype(np.uint32).view(DTYPE[to])
 
     return Operation((first, second, to), to, compute)
-
-
-def _part(x: np.ndarray, low: int, bits: int) -> np.ndarray:
-    return (x << x.dtype.type(32 - low - bits) >> x.dtype.type(32 - bits)).astype(np.int64)

@@ -115,6 +115,10 @@ class Module:
         self.arch_specific |= helper.arch_specific
         return helper.name
 
+    def does(self, helper: Helper, *args: tree.Expr) -> tree.Stmt:
+        """The call of a helper, as a statement."""
+        return tree.Evaluate(tree.Call(self.helper(helper), args))
+
     def texts(self) -> tuple[str, ...]:
         """Return the texts of the helpers, once all that the file needs is known."""
         older = self.min_arch < 90

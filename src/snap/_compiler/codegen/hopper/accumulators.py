@@ -217,16 +217,12 @@ def _named(scope: Scope, var: ir.Var) -> tree.Expr:
     return addresses.whole(scope, array, Array(U32, (type.bytes // 4,)), const=False)
 
 
-def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(module.helper(helper), args))
-
-
 def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
     """Zeros that the compiler can see would be written between the instructions that add to them, and bring those into
     sequence.
     """
     scope.state.declared(var)
-    return [_do(scope.module, ZEROED, _named(scope, var))] if var.uid in scope.state.usage.accumulators else []
+    return [scope.module.does(ZEROED, _named(scope, var))] if var.uid in scope.state.usage.accumulators else []
 
 
 # ---- reads and assignments ------------------------------------------------------------------------------------------
@@ -263,7 +259,7 @@ def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
         and target.array.elem in (F32, F16)
         and not _reads(value, place)
     ):
-        return _do(scope.module, OVERWRITE if target.array.elem == F32 else OVERWRITE_F16, place, value)
+        return scope.module.does(OVERWRITE if target.array.elem == F32 else OVERWRITE_F16, place, value)
     return tree.Assign(place, "=", value)
 
 
@@ -273,9 +269,9 @@ def written(scope: Scope, s: ir.Stmt) -> list[tree.Stmt]:
     arrays = [e.var for e in effects(s) if e.engine is Engine.THREADS and e.kind.writes and e.var in unnamed]
     match s:
         case ir.Assign(ir.ElemTarget(array, _) as target) if arrays and array.elem == F32:
-            return [_do(scope.module, WRITTEN, target_lvalue(scope, target))]
+            return [scope.module.does(WRITTEN, target_lvalue(scope, target))]
         case _:
-            return [_do(scope.module, SETTLED, _named(scope, var)) for var in arrays if var is not None]
+            return [scope.module.does(SETTLED, _named(scope, var)) for var in arrays if var is not None]
 
 
 def _reads(e: object, place: tree.Expr) -> bool:
@@ -295,8 +291,8 @@ def fence(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     flying = scope.state.in_flight
     fresh, touched = s.number in flying.fresh, flying.fences.get(s.number, ())
     named = (v for v in scope.state.visible_registers() if v in touched and not (fresh and v == s.acc.var))
-    made = _do(scope.module, FENCE, *(_named(scope, var) for var in named))
-    return [_do(scope.module, FRESH, registers(scope, s.acc)), made] if fresh else [made]
+    made = scope.module.does(FENCE, *(_named(scope, var) for var in named))
+    return [scope.module.does(FRESH, registers(scope, s.acc)), made] if fresh else [made]
 
 
 def wait(scope: Scope, s: synced.Sync, younger: int) -> list[tree.Stmt]:

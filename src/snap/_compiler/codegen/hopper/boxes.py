@@ -73,20 +73,20 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     mine, (_, _, policy) = issue.first_thread(scope), hints.policy(module, s.l2)
     words = tree.Comment("multicast " * multicast(s, module) + s.told())
     if not isinstance(s, synced.CountedLoad):
-        return issue.only(mine, words, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
+        return issue.only(mine, words, module.does(_store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
     barrier = slot_of(scope, s.barrier, s.slot)
     if not multicast(s, module):
-        return issue.only(mine, words, _do(module, _load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
+        return issue.only(mine, words, module.does(_load(len(at), s.l2), tile, tensor, *at, barrier, *policy))
     among = _receivers(s, module)
     part, (rank, blocks) = share(s, among.size), _ranks(among, module.cluster)
     if part is None:
-        issued = _do(module, _load(len(at), s.l2, everywhere=True), tile, tensor, *at, barrier, blocks, *policy)
+        issued = module.does(_load(len(at), s.l2, everywhere=True), tile, tensor, *at, barrier, blocks, *policy)
         return issue.only(mine, words, tree.If(tree.Binary("==", rank, tree.Integer(0)), (issued,)))
     rows = part.box[part.dimension]
     at[part.dimension] = fold.binary("+", at[part.dimension], fold.binary("*", rank, tree.Integer(rows), I32), I32)
     piece = fold.binary("+", tile, fold.binary("*", rank, tree.Integer(part.elements), I32), I32)
     return issue.only(
-        mine, words, _do(module, _load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
+        mine, words, module.does(_load(len(at), s.l2, everywhere=True), piece, tensor, *at, barrier, blocks, *policy)
     )
 
 
@@ -112,11 +112,11 @@ def _ranks(among: Part, cluster: int) -> tuple[tree.Expr, tree.Expr]:
 def prefetch(scope: Scope, s: ir.BoxPrefetch) -> list[tree.Stmt]:
     at = [lower(scope, i) for i in s.origin.index]
     tensor = scope.state.tensor(tensor_use(s, scope.module))
-    return issue.only(issue.first_thread(scope), _do(scope.module, _prefetch(len(at)), tensor, *at))
+    return issue.only(issue.first_thread(scope), scope.module.does(_prefetch(len(at)), tensor, *at))
 
 
 def commit(scope: Scope) -> list[tree.Stmt]:
-    return issue.only(issue.first_thread(scope), _do(scope.module, COMMIT))
+    return issue.only(issue.first_thread(scope), scope.module.does(COMMIT))
 
 
 def wait(scope: Scope, younger: int, read: bool) -> list[tree.Stmt]:
@@ -125,10 +125,6 @@ def wait(scope: Scope, younger: int, read: bool) -> list[tree.Stmt]:
     """
     helper = WAIT_READ if read else WAIT
     return [tree.Evaluate(tree.Call(f"{scope.module.helper(helper)}<{younger}>", ()))]
-
-
-def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(module.helper(helper), args))
 
 
 # ---- instructions ---------------------------------------------------------------------------------------------------

@@ -154,10 +154,6 @@ def _wait(everywhere: bool) -> Helper:
     )
 
 
-def _do(scope: Scope, helper: Helper, *args: tree.Expr) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(scope.module.helper(helper), args))
-
-
 def slot_of(scope: Scope, barrier: synced.MBarrier, slot: ir.Expr) -> tree.Expr:
     """A pointer to the barrier of one slot."""
     name, at = tree.Name(scope.state.mbarriers[barrier.uid]), lower(scope, slot)
@@ -169,18 +165,18 @@ def wait(scope: Scope, s: synced.MBarrierWait) -> list[tree.Stmt]:
     everywhere = s.barrier.everywhere and scope.module.cluster > 1 and not scope.elected
     return [
         barriers.comment(s.point),
-        _do(scope, _wait(everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase)),
+        scope.module.does(_wait(everywhere), slot_of(scope, s.barrier, s.slot), lower(scope, s.phase)),
     ]
 
 
 def expect(scope: Scope, s: synced.MBarrierExpect) -> list[tree.Stmt]:
     return issue.only(
-        issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes))
+        issue.first_thread(scope), scope.module.does(EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes))
     )
 
 
 def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
-    return [_do(scope, FENCE if scope.module.global_fences else FENCE_SHARED)] if wanted else []
+    return [scope.module.does(FENCE if scope.module.global_fences else FENCE_SHARED)] if wanted else []
 
 
 def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
@@ -188,7 +184,7 @@ def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
     Copies are each thread's own, and so are their arrivals.
     """
     if s.copies:
-        return [barriers.comment(s.point), _do(scope, COPIES_ARRIVE, slot_of(scope, s.barrier, s.slot))]
+        return [barriers.comment(s.point), scope.module.does(COPIES_ARRIVE, slot_of(scope, s.barrier, s.slot))]
     unit = issue.threads_of(scope, s.by)
     before = [barriers.comment(s.point), *fence(scope, s.point.fence)]
     if unit <= WARP and unit > 1 and not scope.elected:
@@ -196,7 +192,11 @@ def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
     target = slot_of(scope, s.barrier, s.slot)
     if s.barrier.everywhere and scope.module.cluster > 1:
         return [*before, *_everywhere(scope, target, unit)]
-    one = _do(scope, ARRIVE_EXPECT, target, tree.Integer(s.bytes)) if s.bytes else _do(scope, ARRIVE, target)
+    one = (
+        scope.module.does(ARRIVE_EXPECT, target, tree.Integer(s.bytes))
+        if s.bytes
+        else scope.module.does(ARRIVE, target)
+    )
     return [*before, *issue.only(issue.first_thread(scope, _part(scope, unit)), one)]
 
 
@@ -215,13 +215,18 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
     blocks, helper = tree.Integer(scope.module.cluster), _arrive_at(releases=unit <= WARP)
     if not scope.elected and unit >= scope.module.cluster:
         mine = issue.index(scope, _part(scope, unit))
-        return [tree.If(tree.Binary("<", mine, blocks), (_do(scope, helper, target, mine),))]
+        return [tree.If(tree.Binary("<", mine, blocks), (scope.module.does(helper, target, mine),))]
     scope.state.namer.open()
     each = tree.Name(scope.state.namer.own("rank"))
     scope.state.namer.close()
     step = tree.Assign(each, "+=", tree.Integer(1))
     loop = tree.For(
-        "int", each.text, tree.Integer(0), tree.Binary("<", each, blocks), step, (_do(scope, helper, target, each),)
+        "int",
+        each.text,
+        tree.Integer(0),
+        tree.Binary("<", each, blocks),
+        step,
+        (scope.module.does(helper, target, each),),
     )
     return issue.only(issue.first_thread(scope, _part(scope, unit)), loop)
 
@@ -244,27 +249,26 @@ def start(state: FunctionState, made: tuple[synced.MBarrier, ...], clustered: bo
     made.
     """
     module = state.module
-    prefetch = [_call(module, PREFETCH, state.tensor(use)) for use in state.tensors]
+    prefetch = [module.does(PREFETCH, state.tensor(use)) for use in state.tensors]
     init = [
-        _call(module, INIT, tree.Name(state.mbarriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count))
-        for b in made
+        module.does(INIT, tree.Name(state.mbarriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count)) for b in made
     ]
     for first, groups, threads in module.arrivals.values():
         words = fold.binary("+", tree.Name(ARRIVALS), tree.Integer(first), I32)
-        init.append(_call(module, INIT, words, tree.Integer(groups), tree.Integer(threads)))
+        init.append(module.does(INIT, words, tree.Integer(groups), tree.Integer(threads)))
     if not prefetch and not init:
         return []
-    ready = [_call(module, READY)] if init and module.min_arch >= 90 else []  # for TMA, and for other blocks
+    ready = [module.does(READY)] if init and module.min_arch >= 90 else []  # for TMA, and for other blocks
     alone = tree.If(tree.Binary("==", THREAD_INDEX, tree.Integer(0)), (*prefetch, *init, *ready))
     if not init:
         return [alone]
-    together = _call(module, barriers.CLUSTER_MEET) if clustered else tree.Evaluate(tree.Call("__syncthreads", ()))
+    together = module.does(barriers.CLUSTER_MEET) if clustered else tree.Evaluate(tree.Call("__syncthreads", ()))
     return [alone, together]
 
 
 def begin(module: Module) -> tuple[tree.Stmt, ...]:
     """Only the memory of blocks that have begun can be accessed."""
-    return (tree.Comment("all blocks of the cluster have started"), _call(module, barriers.CLUSTER_MEET))
+    return (tree.Comment("all blocks of the cluster have started"), module.does(barriers.CLUSTER_MEET))
 
 
 def finish(module: Module) -> tuple[tree.Stmt, ...]:
@@ -273,9 +277,5 @@ def finish(module: Module) -> tuple[tree.Stmt, ...]:
     """
     return (
         tree.Comment("other blocks of the cluster may still access this one's shared memory"),
-        _call(module, barriers.CLUSTER_SYNC),
+        module.does(barriers.CLUSTER_SYNC),
     )
-
-
-def _call(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(module.helper(helper), args))

@@ -60,7 +60,7 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
 
 
 def commit(scope: Scope) -> list[tree.Stmt]:
-    return [tree.Evaluate(tree.Call(scope.module.helper(COMMIT), ()))]
+    return [scope.module.does(COMMIT)]
 
 
 # ---- products -------------------------------------------------------------------------------------------------------
@@ -185,11 +185,11 @@ static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, 
     )
 
 
-def _wrapped(text: str, width: int = 110) -> str:
+def _wrapped(text: str) -> str:
     """String literals on lines of their own."""
     lines, line = [], ""
     for word in text.split(" "):
-        if line and len(line) + len(word) >= width:
+        if line and len(line) + len(word) >= 110:
             lines.append(line)
             line = ""
         line += f"{word} "
@@ -197,9 +197,9 @@ def _wrapped(text: str, width: int = 110) -> str:
     return "\n".join(f'                 "{line}"' for line in lines)
 
 
-def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
+def _wrapped_operands(form: str, count: int) -> str:
     items = [form.format(i) for i in range(count)]
-    lines = [", ".join(items[at : at + a_line]) for at in range(0, count, a_line)]
+    lines = [", ".join(items[at : at + 8]) for at in range(0, count, 8)]
     return "                 : " + ",\n                   ".join(lines)
 
 

@@ -77,7 +77,7 @@ def copy(scope: Scope, s: ir.AsyncCopy) -> tree.Stmt:
 
 
 def commit(scope: Scope) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(scope.module.helper(COMMIT), ()))
+    return scope.module.does(COMMIT)
 
 
 def wait(scope: Scope, pending: int) -> list[tree.Stmt]:

@@ -149,4 +149,4 @@ static __device__ __forceinline__ void {name}{"" if where else "_any"}(const voi
     asm volatile("prefetch{where}.{s.level} [%0];" :: "l"(place));
 }}""",
     )
-    return [tree.Evaluate(tree.Call(scope.module.helper(helper), (addresses.address(scope, s.access),)))]
+    return [scope.module.does(helper, addresses.address(scope, s.access))]

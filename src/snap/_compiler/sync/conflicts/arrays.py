@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from snap._compiler.ir import effects as table
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.effects import Effect, Kind, accesses, effects, loads, passed
+from snap._compiler.ir.effects import Effect, Kind, accesses, effects, loads, orders, passed
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.operations import BITWISE, MemoryOrder
+from snap._compiler.ir.operations import BITWISE
 from snap._compiler.ir.types import WARP1, Level, Privilege
-from snap._compiler.ir.walk import bodies, bytes_of, callees, statements
+from snap._compiler.ir.walk import bodies, bytes_of, statements
 from snap.diag.span import Span
 from snap.record import record
 
@@ -116,7 +116,7 @@ _IN_ANY_ORDER = frozenset(("add", "min", "max", *BITWISE))
 
 def handed(function: ir.AnyFunction) -> dict[int, frozenset[Use]] | None:
     """Find what a kernel whose atomics order something does to each array; None for any other function."""
-    if not function.kernel or not _orders(function):
+    if not function.kernel or not orders(function):
         return None
     known: dict[int, dict[int, set[Use]]] = {}
     _done(function, known)
@@ -125,11 +125,6 @@ def handed(function: ir.AnyFunction) -> dict[int, frozenset[Use]] | None:
         for uid, uses in done.items():
             found.setdefault(uid, set()).update(uses)
     return {uid: frozenset(uses) for uid, uses in found.items()}
-
-
-def _orders(function: ir.AnyFunction) -> bool:
-    every = (s for f in callees(function) for s in statements(f.body))
-    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
 def _done(function: ir.AnyFunction, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:

@@ -14,7 +14,7 @@ from fuzz.coverage import kinds
 from fuzz.oracles import judge
 from snap._compiler.ir.operations import MATH
 
-COUNT = dict.fromkeys(FAMILIES, 75) | {"calls": 90, "roles": 100, "clusters": 100, "grid": 120, "scalars": 136, "forms": 60, "loops": 150, "parts": 12, "flights": 6, "relays": 60, "handover": 12}
+COUNT = dict.fromkeys(FAMILIES, 75) | {"calls": 90, "roles": 100, "clusters": 100, "grid": 120, "scalars": 136, "forms": 60, "loops": 150, "parts": 12, "flights": 6, "relays": 60, "handover": 12, "strides": 40}
 SLOW = 4  # every so many programs the slow interpreter, too, where it is there
 EXACT = "abs brev ceil clz copysign div dp2a_hi dp2a_lo dp4a ffs floor fma fmod isfinite isinf isnan max min mulhi popc rcp rint round sqrt trunc".split()
 # What no program of the sample has, and why.

@@ -106,3 +106,8 @@ def test_python_refuses_what_is_no_stride():
 
 def test_a_stride_is_a_part_of_a_shape():
     assert GroupShape(8, Stride(1, 4)) != GroupShape(8) and GroupShape(8).extent == 8 and GroupShape(8, Stride(2, 8)).extent == 32
+
+
+def test_a_case_of_a_part_of_a_run_is_neighbors():
+    place = Place(((Level.THREAD, Held(128, 128, stride=Stride(32, 64))),))
+    assert [str(place.sharded(Level.THREAD, first, n).privilege) for first, n in ((0, 16), (32, 32), (64, 64))] == ["thread[16]", "thread[32]", "warp.every(2)[2]"]

@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a case of part of a run is neighbors", "_compiler/ir/types.py",
            "held.stride if held.stride is not None and size > held.stride.run else None",
            "held.stride",
-           ("tests/check/test_groups.py::test_a_case_of_a_group_at_a_stride_is_whole_runs_or_neighbors",)),
+           ("tests/ir/test_strides.py::test_a_case_of_a_part_of_a_run_is_neighbors",)),
     Mutant("a case takes whole runs", "_compiler/check/statements/scopes.py",
            "    if held.stride is not None and size % held.stride.run and held.stride.run % size:",
            "    if False:",

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class IndexArithmetic(NamedTuple, Generic[T]):
-    """What is needed of numbers that are not negative; the second operand of all but `add` is a positive constant."""
+    """Compute with numbers that are not negative; the second operand of all but `add` is a positive constant."""
 
     quotient: Callable[[T, int], T]
     remainder: Callable[[T, int], T]
@@ -30,8 +30,8 @@ class IndexArithmetic(NamedTuple, Generic[T]):
 
 @record
 class Stride:
-    """Runs of `run` units, each beginning `step` units after the one before: `thread.every(4)` has runs of 1 at a step
-    of 4, and `warp.every(2)` runs of 32 threads at a step of 64.
+    """Describe runs of `run` units, each beginning `step` units after the one before: `thread.every(4)` has runs of 1
+    at a step of 4, and `warp.every(2)` runs of 32 threads at a step of 64.
     """
 
     run: int
@@ -39,30 +39,30 @@ class Stride:
 
     @property
     def apart(self) -> int:
-        """How many groups lie between each other: one run of each in every step."""
+        """Count the groups that lie between each other: one run of each in every step."""
         return self.step // self.run
 
 
 @record
 class GroupShape:
-    """n units; stride None where they follow one another."""
+    """Describe n units; stride None where they follow one another."""
 
     n: int
     stride: Stride | None = None
 
     @property
     def extent(self) -> int:
-        """The number of units that hold whole groups and nothing else."""
+        """Count the units that hold whole groups and nothing else."""
         return self.n if self.stride is None else self.n // self.stride.run * self.stride.step
 
     @property
     def span(self) -> int:
-        """The distance from a group's first unit to behind its last."""
+        """Return the distance from a group's first unit to behind its last."""
         return self.n if self.stride is None else self.extent - self.stride.step + self.stride.run
 
     @property
     def intervals(self) -> tuple[tuple[int, int], ...]:
-        """The digits of a unit's number that are free in the group: (low, high) is `u / low % (high / low)`."""
+        """Return the digits of a unit's number that are free in the group: (low, high) is `u / low % (high / low)`."""
         if self.n == 1:
             return ()
         if self.stride is None:
@@ -84,7 +84,7 @@ class GroupShape:
         return shaped([inside(low, high) for low, high in self.intervals])
 
     def offset(self, member: T, of: IndexArithmetic[T]) -> T:
-        """How many units lie between the first unit of its group and a member."""
+        """Count the units between the first unit of its group and a member."""
         if self.stride is None:
             return member
         r, t = self.stride.run, self.stride.step
@@ -92,14 +92,14 @@ class GroupShape:
         return runs if r == 1 else of.add(runs, of.remainder(member, r))
 
     def digits(self, unit: T, of: IndexArithmetic[T]) -> tuple[T, ...]:
-        """What is the same for two units of one group, and not for others: the parts that make up `number`."""
+        """Return what is the same for two units of one group, and not for others: the parts that make up `number`."""
         whole = of.quotient(unit, self.extent)
         if self.stride is None:
             return (whole,)
         return whole, of.quotient(of.remainder(unit, self.stride.step), self.stride.run)
 
     def number(self, unit: T, of: IndexArithmetic[T], there_are: int | None = None) -> T:
-        """The number of the group that a unit is in.  there_are: how many units, where that is known."""
+        """Return the number of the group that a unit is in.  there_are: how many units, where that is known."""
         if self.stride is None:
             return of.quotient(unit, self.n)
         run = of.quotient(of.remainder(unit, self.stride.step), self.stride.run)
@@ -108,7 +108,7 @@ class GroupShape:
         return of.add(of.times(of.quotient(unit, self.extent), self.stride.apart), run)
 
     def member(self, unit: T, of: IndexArithmetic[T], there_are: int | None = None) -> T:
-        """Which member of its group a unit is."""
+        """Find which member of its group a unit is."""
         if self.stride is None:
             return of.remainder(unit, self.n)
         r, t = self.stride.run, self.stride.step
@@ -117,7 +117,7 @@ class GroupShape:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The members of the first group."""
+        """List the members of the first group."""
         return tuple(self.offset(k, NUMBERS) for k in range(self.n))
 
 

@@ -44,12 +44,12 @@ class Privilege:
 
     @property
     def shape(self) -> GroupShape:
-        """How its units lie."""
+        """Say how its units lie."""
         return _shape(self)
 
     @property
     def contiguous(self) -> Privilege:
-        """The least group of neighbors that is at least this."""
+        """Find the least group of neighbors that is at least this."""
         return self if self.stride is None else Privilege(self.level, self.shape.extent)
 
     def at_least(self, other: Privilege) -> bool:
@@ -61,7 +61,7 @@ class Privilege:
         return not self.n % other.n if self.stride is other.stride else self.shape.contains(other.shape)
 
     def joined(self, other: Privilege) -> Privilege:
-        """A privilege that is at least both; the least one, where both are groups of neighbors."""
+        """Find a privilege that is at least both; the least one, where both are groups of neighbors."""
         if self.level == other.level:
             if self.at_least(other):
                 return self
@@ -190,7 +190,7 @@ class Held:
 
     @property
     def known(self) -> int | None:
-        """How many there are, where the program itself fixes that."""
+        """Count them, where the program itself fixes that."""
         return None if self.open else self.count
 
     def aligned_to(self, n: int) -> bool:
@@ -225,12 +225,12 @@ class Place:
         return count
 
     def there_are(self, level: Level) -> int | None:
-        """How many units the code holds, where the program itself fixes that."""
+        """Count the units that the code holds, where the program itself fixes that."""
         held = self.held(level)
         return None if held is None else held.known
 
     def units(self, level: Level) -> int | None:
-        """How many units of the level the current group has in all, where the program itself fixes that."""
+        """Count the units of the level that the current group has in all, where the program itself fixes that."""
         total = 1
         for at, held in self.levels:
             if at >= level:
@@ -240,7 +240,7 @@ class Place:
         return total
 
     def inner(self, p: Privilege) -> GroupShape | None:
-        """How the groups of p lie among the units that the code holds; None where one group is all of them."""
+        """Find how the groups of p lie among the units that the code holds; None where one group is all of them."""
         return None if p.level is Level.GRID or self.there_are(p.level) == p.n else self.shape(p)
 
     @property
@@ -261,7 +261,7 @@ class Place:
         return held is not None and held.divides_into(p)
 
     def shape(self, p: Privilege) -> GroupShape:
-        """How the groups of p lie among the units that the code holds, which are counted from 0."""
+        """Find how the groups of p lie among the units that the code holds, which are counted from 0."""
         held = self.held(p.level)
         return (
             p.shape if held is None or held.stride is None else p.shape.among(GroupShape(held.count or 1, held.stride))

@@ -55,7 +55,7 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
 
 
 def _counted(c: Checker, e: tree.Subscript, word: str) -> int:
-    """The count of a privilege, `word[n]`."""
+    """Read the count of a privilege, `word[n]`."""
     if len(e.index) > 1:
         counts = tuple(n.value if isinstance(n, tree.Number) else None for n in e.index)
         raise c.type_error(
@@ -82,7 +82,7 @@ def _between(c: Checker, of: Privilege, n: int, span: Span) -> Privilege:
 
 
 def every_named(c: Checker, e: tree.Expr) -> Every | None:
-    """The level at a stride that an expression names: `thread.every(4)`, `quad.every(2)`; None for anything else."""
+    """Find the level at a stride that an expression names: `thread.every(4)`; None for anything else."""
     match e:
         case tree.Call(tree.Attribute(value, "every"), args, keywords) if (of := unit_named(c, value)) is not None:
             if len(args) != 1 or keywords:
@@ -124,7 +124,7 @@ def _counted_level(c: Checker, e: tree.Expr) -> None:
 
 
 def _as_many_as_fit(c: Checker, stride: Every) -> int:
-    """How many groups at that stride the code's units are, so that a group goes through all of them."""
+    """Count the units of a group at that stride that goes through all that the code holds."""
     held, step = c.place.held(stride.of.level), stride.of.n * stride.apart
     count = 0 if held is None or held.count is None else held.count
     return count // step if count > step and not count % step else 2

@@ -68,7 +68,7 @@ class LevelIndex:
         return LevelIndex(self.base, self.unsigned, self.offset % n, n, source=self.source or self)
 
     def strided(self, shape: GroupShape, there_are: int | None) -> LevelIndex:
-        """Which member of its group at a stride a unit is; there_are: how many units, where that is known."""
+        """Find which member of its group at a stride a unit is; there_are: how many units, where that is known."""
         return ZERO if self.zero else LevelIndex(self, self.unsigned and self.plain, shape=shape, there_are=there_are)
 
     def sharded(self, offset: int) -> LevelIndex:
@@ -157,7 +157,7 @@ def enter(positions: LevelIndices, inside: Place, level: Level, position: LevelI
 
 
 def group_number(module: Module, p: Privilege) -> tree.Expr:
-    """Which of the block's groups of p a thread is in."""
+    """Find which of the block's groups of p a thread is in."""
     index: tree.Expr = THREAD_INDEX
     return p.shape.number(index, CUDA, module.threads)
 

@@ -71,23 +71,23 @@ static __device__ __forceinline__ int snap_{op}_lane(int lane) {{
 
 
 def source_lane(module: Module, op: str, p: Privilege, lane: tree.Expr) -> tree.Expr:
-    """The lane of the warp that a shuffle reads."""
+    """Find the lane of the warp that a shuffle reads."""
     return _of_shape(module, _source(op), p, lane)
 
 
 def members(module: Module, p: Privilege, lanes: tree.Expr) -> tree.Expr:
-    """Bits of members, of bits of lanes."""
+    """Make bits of members of bits of lanes."""
     return _of_shape(module, MEMBERS, p, lanes)
 
 
 def first(p: Privilege) -> tree.Expr:
-    """The condition that singles out the first member."""
+    """Return the condition that singles out the first member."""
     bits = tree.Integer(p.shape.members[-1])
     return tree.Binary("==", tree.Binary("&", tree.Name("threadIdx.x"), bits), tree.Integer(0))
 
 
 def arguments(p: Privilege) -> str:
-    """The template arguments that say how the lanes lie."""
+    """Return the template arguments that say how the lanes lie."""
     assert p.stride is not None
     return f"<{p.n}, {p.stride.run}, {p.stride.step}>"
 

@@ -192,7 +192,7 @@ def mask(scope: Scope, p: Privilege) -> tuple[tree.Expr, ...]:
 
 
 def first_lane(p: Privilege) -> int:
-    """The bits of a thread's number that say which lane is the first of its part of the warp, of a power of two; of
+    """Return the bits of a thread's number that say which lane is the first of its part of the warp, of a power of two; of
     parts at a stride, those between and above its members.
     """
     return WARP - 1 & ~p.shape.members[-1]

@@ -192,10 +192,10 @@ def test_a_claim_at_grid_level_is_sent_to_the_blocks():
 
 
 @pytest.mark.parametrize("make, said", [
-    (lambda: block.reduce(float, 128, "sum"), r"^`snap\.lib\.block\.reduce`: takes as operator one of add, mul, min, max, and, or, xor, .* not 'sum'$"),
+    (lambda: block.reduce(float, "sum"), r"^`snap\.lib\.block\.reduce`: takes as operator one of add, mul, min, max, and, or, xor, .* not 'sum'$"),
     (lambda: warp.scan(float, "sum"), r"^`snap\.lib\.warp\.scan`: takes as operator one of add"),
-    (lambda: block.reduce(float, 48), r"^`snap\.lib\.block\.reduce`: `threads` is a multiple of 32"),
-    (lambda: block.reduce(float), r"^`snap\.lib\.block\.reduce`: missing .* 'threads'"),
+    (lambda: block.load(float, 0), r"^`snap\.lib\.block\.load`: `items` is a positive integer, not 0"),
+    (lambda: block.load(float), r"^`snap\.lib\.block\.load`: missing .* 'items'"),
 ])
 def test_a_factory_refuses_in_its_own_name(make, said):
     with pytest.raises((TypeError, ValueError), match=said):

@@ -66,11 +66,11 @@ def contract_of(
     called = {} if held is None or held.count is None else {"threads": held.count}
     numbers: dict[str, int] = {**called, **{name: int(value) for name, value in constants.items()}}
     given: dict[str, Meaning] = {
-        "threads": INTEGER,
         **params,
         **dict.fromkeys(constexprs, Unsaid("no integer")),
-        **dict.fromkeys(numbers.keys() - params.keys(), INTEGER),
+        **{name: INTEGER for name in numbers if name not in params},
     }
+    given.setdefault("threads", INTEGER)
     after: dict[str, Meaning] = {**given, "id": INTEGER, **params}
     if returns is not None:
         after["result"] = _kind_of(SpecKind.VALUE, returns[0])

@@ -311,3 +311,45 @@ def test_listings_2_1_and_2_2_square_an_array(mode):
         a = np.arange(32, dtype=np.float32)
         ptx.run(text, "squareArray", grid=1, block=32, arguments=[a], mode=mode)
         assert (a == np.arange(32, dtype=np.float32) ** 2).all()
+
+
+LISTING_5_4 = """
+.version 6.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 a)
+{
+    .reg .s32 r;
+    .reg .pred p;
+    .reg .u64 address;
+    ld.param.u64 address, [a];
+    mov.s32 r, 3;
+    setp.ne.s32 p, r, 3;
+    BLOCK:
+    {
+        {
+            add.s32 r, r, r;
+            bra.uni SKIP;
+            .reg .u64 r;
+            SKIP:
+            mov.u64 r, 1;
+            add.u64 r, r, r;
+            st.global.u64 [address+8], r;
+            @!p bra BLOCK;
+            @p bra CONTINUE;
+        }
+        BLOCK:
+    }
+    CONTINUE:
+    st.global.s32 [address], r;
+    exit;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["stack", "independent"])
+def test_listing_5_4_inner_declarations_hide_outer_ones(mode):
+    """The first sum is of the outer `r`, the second of the inner one; and the branch goes to the inner `BLOCK`, which comes later."""
+    a = np.zeros(4, np.uint32)
+    counters = ptx.run(LISTING_5_4, "k", grid=1, block=1, arguments=[a], mode=mode, limit=100)
+    assert a.tolist() == [6, 0, 2, 0] and counters.thread_instructions < 20

@@ -53,8 +53,8 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     return tree.Binary("==", index(scope, threads), tree.Integer(0))
 
 
-# The assembler knows that one thread comes behind elect.sync.  Behind a comparison with threadIdx.x it does not: there it
-# puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  But what the warp executes behind
+# The assembler knows that one thread comes after elect.sync.  After a comparison with threadIdx.x it does not: there it
+# puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  But what the warp executes after
 # the branch it takes for diverged, and puts WARPSYNC before each wgmma: so it is for roles, of which one thread executes
 # all.  Which thread is elected is the hardware's choice, always the same for one mask.  So it is for loads alone, which
 # leave nothing to wait for in the thread that issues them: stores belong to bulk groups of one thread.

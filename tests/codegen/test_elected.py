@@ -26,17 +26,17 @@ ELECTED = "snap_elected()"
 # ---- in which code --------------------------------------------------------------------------------------------------
 
 
-def loaded(*more, threads=128, group=None, before=()):
-    """The text of a kernel, one thread of whose group loads a box; more: what it executes besides, from the place."""
+def loaded(*more, threads=128, group=None, before=(), behind=()):
+    """The text of a kernel, one thread of whose group loads a box; more: what it executes besides, from the place; before, behind: what all do."""
     x, full = k.memory("x", F32, (64,), const=True), k.barrier("full")
 
     def issued(place, tile):
         load = k.box("load", k.tile(tile, 0, shape=(64,)), k.access(x, 0), (64,), place, full, 0)
-        return [*before, k.elect(place, k.expect(full, ZERO, 256, place), load, *(one(place) for one in more))]
+        return [*before, k.elect(place, k.expect(full, ZERO, 256, place), load, *(one(place) for one in more)), *behind]
 
     def body(block):
         tile, alive = in_shared("tile", F32, (64,))
-        return [alive, *(issued(block, tile) if group is None else [group(block, lambda place: issued(place, tile))])]
+        return [alive, (group or groups_of(threads))(block, lambda place: issued(place, tile))]
 
     where, inside = in_block(body, threads)
     return emit(k.kernel([x], inside, where, smem=256, barriers=[full])).text
@@ -62,6 +62,14 @@ def test_the_first_warp_elects():
     assert condition(loaded(group=groups_of(32))) == "snap_elected()"
     assert "threadIdx.x / 32 == 2 && snap_elected()" in loaded(group=case_from(64, 64))
     assert condition(loaded(group=case_from(64, 32), threads=96).replace("if (threadIdx.x >= 64) {", "")) == "snap_elected()"
+
+
+def test_a_warp_that_does_more_does_not_elect():
+    """Behind the branch it would count as diverged: a WARPSYNC before each wgmma."""
+    v = k.var("v", I32, WARP1)
+    assert condition(loaded(behind=[k.sync("warp", WARP1, k.place(128))], before=[k.declare(v, ZERO)])) == "threadIdx.x == 0"
+    assert condition(loaded(before=[k.sync("warp", WARP1, k.place(128))])) == "threadIdx.x == 0"
+    assert ELECTED in loaded(before=[k.declare(v, ZERO), k.assign(v, k.const_(1))])
 
 
 def test_a_part_of_a_warp_does_not_elect():

@@ -18,12 +18,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
@@ -62,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose(
     const int r = unit / extent;
     const int q = unit % extent;
     float* const s = reinterpret_cast<float*>(smem);
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // s: loaded (TMA) at line 15, read at line 19 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(s_full, 4096);
         // TMA load of a 32 x 32 f32 box, asynchronous
@@ -98,12 +92,6 @@ static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long 
 static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_tensor_map* map, int i0, int i1, unsigned long long* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%4, %3}], [%2];"
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
-}
-
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
 }
 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
@@ -167,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(128) column_sums(
         for (int k = 0; k < 5; ++k) {
             if (k < 4) {
                 const int s_slot = k % 2;
-                if (threadIdx.x / 32 == 0 && snap_elected()) {
+                if (threadIdx.x == 0) {
                     // rows: loaded (TMA) at line 31, read at line 35 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&rows_full[k % 2], 8192);
                     // TMA load of a 16 x 128 f32 box, asynchronous

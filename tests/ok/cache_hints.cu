@@ -203,12 +203,6 @@ static __device__ __forceinline__ void snap_box_prefetch_2d(const snap_tensor_ma
     asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%2, %1}];" :: "l"(map), "r"(i0), "r"(i1));
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ unsigned int snap_shared(const void* address) {
     return (unsigned int)__cvta_generic_to_shared(address);
 }
@@ -321,10 +315,10 @@ extern "C" __global__ void __launch_bounds__(128) copied(
         float* const s = reinterpret_cast<float*>(smem);
         float4* const t = reinterpret_cast<float4*>(smem + 8192);
         const int i = threadIdx.x;
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             snap_box_prefetch_2d(&a_map, 32 * b + 64, 0);
         }
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // s: loaded (TMA) at line 52, written at line 57 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(s_full, 8192);
             // TMA load of a 32 x 64 f32 box, asynchronous

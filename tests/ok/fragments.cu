@@ -333,12 +333,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
     unsigned int none;
     asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
@@ -528,19 +522,19 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
         __nv_bfloat16* const sk = reinterpret_cast<__nv_bfloat16*>(smem + 8192);
         __nv_bfloat16* const sv = reinterpret_cast<__nv_bfloat16*>(smem + 16384);
         float* const so = reinterpret_cast<float*>(smem + 24576);
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // sq: loaded (TMA) at line 120, read (wgmma) at line 125 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(sq_full, 8192);
             // TMA load of a 64 x 64 bf16 box, asynchronous
             snap_box_load_2d(sq, &q_map, 0, 0, sq_full);
         }
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // sk: loaded (TMA) at line 121, read (wgmma) at line 125 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(sk_full, 8192);
             // TMA load of a 64 x 64 bf16 box, asynchronous
             snap_box_load_2d(sk, &k_map, 0, 0, sk_full);
         }
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // sv: loaded (TMA) at line 122, read (wgmma) at line 127 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(sv_full, 8192);
             // TMA load of a 64 x 64 bf16 box, asynchronous

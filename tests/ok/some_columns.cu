@@ -44,12 +44,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
@@ -185,19 +179,19 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     __nv_bfloat16* const turned = reinterpret_cast<__nv_bfloat16*>(smem + 16384);
     float acc[32] = {};
     snap_zeroed(acc);
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // left: loaded (TMA) at line 19, read (wgmma) at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(left_full, 8192);
         // TMA load of a 64 x 64 bf16 box, asynchronous
         snap_box_load_2d(left, &a_map, 0, 0, left_full);
     }
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // right: loaded (TMA) at line 20, read (wgmma) at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(right_full, 8192);
         // TMA load of a 64 x 64 bf16 box, asynchronous
         snap_box_load_2d(right, &b_map, 0, 0, right_full);
     }
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // turned: loaded (TMA) at line 21, read (wgmma) at line 24 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(turned_full, 8192);
         // TMA load of a 64 x 64 bf16 box, asynchronous

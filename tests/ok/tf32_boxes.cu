@@ -18,12 +18,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
     asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
                  :: "r"(snap_shared(barrier)), "r"(phase & 1) : "memory");
@@ -63,13 +57,13 @@ extern "C" __global__ void __launch_bounds__(128) differences(
     const int b = blockIdx.x;
     float* const rounded = reinterpret_cast<float*>(smem);
     float* const given = reinterpret_cast<float*>(smem + 2048);
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // rounded: loaded (TMA) at line 16, read at line 21 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(rounded_full, 2048);
         // TMA load of a 16 x 32 f32 box, rounded to tf32, asynchronous
         snap_box_load_2d(rounded, &x_map, 16 * b, 0, rounded_full);
     }
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // given: loaded (TMA) at line 17, read at line 21 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(given_full, 2048);
         // TMA load of a 16 x 32 f32 box, asynchronous
@@ -111,12 +105,6 @@ static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long 
 static __device__ __forceinline__ void snap_box_load_all_2d(void* tile, const snap_tensor_map* map, int i0, int i1, unsigned long long* barrier, unsigned short blocks) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %3}], [%2], %5;"
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1), "h"(blocks) : "memory");
-}
-
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
 }
 
 static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* barrier, int phase) {
@@ -162,7 +150,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) ever
         // rounded: loaded (TMA) at line 32, read at line 35 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(rounded_full, 2048);
     }
-    if (threadIdx.x / 32 == 0 && snap_elected()) {
+    if (threadIdx.x == 0) {
         // multicast TMA load of a 16 x 32 f32 box, rounded to tf32, asynchronous
         snap_box_load_all_2d(rounded + (int)(blockIdx.x % 2) * 256, &x_map, 16 * c + (int)(blockIdx.x % 2) * 8, 0, rounded_full, 0x3);
     }

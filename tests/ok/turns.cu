@@ -20,12 +20,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
     unsigned int none;
     asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
@@ -220,13 +214,13 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         __nv_bfloat16* const ys = reinterpret_cast<__nv_bfloat16*>(smem);
         float* const os = reinterpret_cast<float*>(smem + 8192);
         __nv_bfloat16* const xs = reinterpret_cast<__nv_bfloat16*>(smem + 40960);
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // ys: loaded (TMA) at line 16, read (wgmma) at line 20 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(ys_full, 8192);
             // TMA load of a 64 x 64 bf16 box, asynchronous
             snap_box_load_2d(ys, &y_map, 0, 0, ys_full);
         }
-        if (threadIdx.x / 32 == 0 && snap_elected()) {
+        if (threadIdx.x == 0) {
             // xs: loaded (TMA) at line 17, read (wgmma) at line 20 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_arrive_expect(xs_full, 16384);
             // TMA load of a 128 x 64 bf16 box, asynchronous

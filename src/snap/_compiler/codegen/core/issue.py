@@ -53,17 +53,18 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
     return tree.Binary("==", index(scope, threads), tree.Integer(0))
 
 
-# The assembler knows that one thread comes behind elect.sync, and no more than that behind a comparison with threadIdx.x:
-# there it puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  Which thread is elected
-# is the hardware's choice, always the same for one mask.  So it is for loads alone, which leave nothing to wait for in
-# the thread that issues them: stores belong to bulk groups of one thread.
+# The assembler knows that one thread comes after elect.sync.  After a comparison with threadIdx.x it does not: there it
+# puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  But what the warp executes after
+# the branch it takes for diverged, and puts WARPSYNC before each wgmma: so it is for roles, of which one thread executes
+# all.  Which thread is elected is the hardware's choice, always the same for one mask.  So it is for loads alone, which
+# leave nothing to wait for in the thread that issues them: stores belong to bulk groups of one thread.
 def acting_thread(scope: Scope, statements: ir.Body) -> tree.Expr | None:
     """The condition for the thread that executes these for the group; None where it is alone anyway."""
     held = scope.place.held(Level.THREAD)
     count = scope.module.threads if scope.place.top is not Level.THREAD else held.count if held is not None else None
     inside = scope.positions[Level.THREAD]
     whole = inside.offset % WARP == 0 and inside.modulus % WARP == 0 and count is not None and count % WARP == 0
-    if scope.elected or inside.zero or not whole or not _by_any_thread(statements):
+    if scope.elected or inside.zero or not (scope.role and whole and _by_any_thread(statements)):
         return first_thread(scope)
     one = tree.Call(scope.module.helper(ELECTED), ())
     if count == WARP:
@@ -85,6 +86,12 @@ static __device__ __forceinline__ bool snap_elected() {  // in one thread of the
 }""",
     min_arch=90,
 )
+
+
+def of_one_thread(body: ir.Body) -> bool:
+    """Decide whether one thread executes all of a body that is more than values of variables and collectives."""
+    *before, last = body or (None,)
+    return isinstance(last, synced.Elect) and all(isinstance(s, (ir.Declare, ir.Assign, ir.Collective)) for s in before)
 
 
 _OF_LOADS = (ir.BoxCopy, ir.BoxPrefetch, synced.MBarrierExpect)

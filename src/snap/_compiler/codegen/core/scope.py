@@ -114,13 +114,14 @@ class FunctionState:
 @record
 class Scope:
     """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the
-    group's first thread is here.
+    group's first thread is here; `role`: of this group one thread executes all that there is.
     """
 
     state: FunctionState
     place: Place
     positions: LevelIndices
     elected: bool = False
+    role: bool = False
 
     @property
     def module(self) -> Module:

@@ -308,8 +308,8 @@ def _inner(scope: Scope, place, level: Level, position: LevelIndex, statements: 
 
 def _placed(scope: Scope, place, level: Level, position: LevelIndex, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     """A body that runs under another place; its index is declared first if it is worth a name."""
-    namer = scope.state.namer
-    inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected)
+    namer, role = scope.state.namer, issue.of_one_thread(statements)
+    inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected, role)
     namer.open()
     new = position is not scope.positions[level]
     if new:

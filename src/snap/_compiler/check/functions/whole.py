@@ -16,7 +16,7 @@ from snap._compiler.check.core.state import Checker
 from snap._compiler.check.functions.registers import check_registers, moves_registers
 from snap._compiler.check.memory.accesses import written_by_one
 from snap._compiler.check.memory.certain import Certain, Collision, Outside
-from snap._compiler.check.memory.parts import looked_through, meeting, overwritten, unshown
+from snap._compiler.check.memory.parts import looked_through, meeting, overwritten, scopes_of, unshown
 from snap._compiler.check.operations.barriers import check_halves
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
@@ -229,11 +229,11 @@ def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> Set[int]:
     certainly meet, that is reported; and so is an index that is certainly outside.
     """
     place = c.constructs[0].place
-    found = Unshown(place, params, made, c.handed_out)
-    certain = Certain(place, found.looked, 2 if _several_blocks(c, place) and not found.looked.ordered else 1)
+    looked = looked_through(place, params, made, c.handed_out)
+    certain = Certain(place, looked, 2 if _several_blocks(c, place) and not looked.ordered else 1)
     _collisions(c, certain.colliding())
     _outside(c, certain.outside())
-    return found if c.handed_out else frozenset()
+    return Unshown(place, params, made, c.handed_out) if c.handed_out else frozenset()
 
 
 def _several_blocks(c: Checker, place: Place) -> bool:
@@ -252,11 +252,12 @@ class Unshown(Set[int]):
     """
 
     def __init__(self, place: Place, params: list[ir.Param], body: ir.Body, parts: set[int]):
-        self.place, self.looked = place, looked_through(place, params, body, parts)
+        self.place, self.params, self.body, self.parts = place, params, body, parts
 
     @functools.cached_property
     def handles(self) -> frozenset[int]:
-        return frozenset(scope.handle.uid for scope in meeting(self.place, self.looked.scopes))
+        scopes = scopes_of(self.place, self.params, self.body, self.parts)
+        return frozenset(scope.handle.uid for scope in meeting(self.place, scopes))
 
     def __contains__(self, handle: object) -> bool:
         return handle in self.handles

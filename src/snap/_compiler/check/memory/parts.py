@@ -112,9 +112,17 @@ class Looked:
     ordered: bool
 
 
-def looked_through(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Looked:
-    """The scopes of these partitions, with all that is read and written in them, and accesses by constant extents."""
+def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> list[OpenPartition]:
+    """The scopes of these partitions, with all that is read and written in them."""
     walk = _Walk(place, params, body, None)
+    walk.body(body)
+    return [scope for scope in walk.scopes if scope.handle.uid in parts]
+
+
+def looked_through(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Looked:
+    """The same of the function itself, without its calls, and accesses by constant extents."""
+    walk = _Walk(place, params, body, None)
+    walk.enters = False
     walk.body(body)
     return Looked([scope for scope in walk.scopes if scope.handle.uid in parts], walk.reached, walk.ordered)
 
@@ -167,7 +175,7 @@ class _Walk:
         self.changing = set(_changing(body))
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
-        self.ordered = False
+        self.ordered, self.enters = False, True  # whether calls are followed
         self.leaves = _leaves(body)
         self.path: list[WayStep] = []  # loops and conditions around this place
         self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
@@ -255,8 +263,9 @@ class _Walk:
         self.values.loops.pop()
 
     def _call(self, s: ir.Call) -> None:
-        if self.reads is None and not self.open:  # nothing in there is certain
-            self.ordered = self.ordered or any(_orders(s) for f in callees(s.function) for s in statements(f.body))
+        if not self.enters:  # nothing in there is certain
+            if any(_orders(inner) for f in callees(s.function) for inner in statements(f.body)):
+                self._ordered()
             return
         outer, inner = (self.frame, self.at), called(self.frame, next(self.numbers))
         for p, a, handle in zip(s.function.params, s.args, s.handles):
@@ -301,9 +310,7 @@ class _Walk:
 
     def _accesses(self, s: ir.Stmt) -> None:
         if _orders(s):
-            self.ordered = True
-            for scope in self.open:
-                scope.ordered = True
+            self._ordered()
         for read in own_expressions(s):
             self._reads(read)
         for e in effects(s):
@@ -313,6 +320,11 @@ class _Walk:
                 self._note(e.access, None, _WRITES if e.kind.writes else _READS, atomic=True)
             elif e.kind.writes and not _refused_anyway(e):
                 self._note(e.access, () if e.extent is Extent.ROWS else e.box, _WRITES)
+
+    def _ordered(self) -> None:
+        self.ordered = True
+        for scope in self.open:
+            scope.ordered = True
 
     def _reads(self, e: ir.Expr) -> None:
         match e:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from snap._compiler.codegen.core import tree
 from snap._compiler.codegen.core.names import Namer, at_file_scope
@@ -40,6 +41,12 @@ class Helper:
     arch_specific: bool = False
     older: str = ""
     feature: str = ""
+
+
+def inline_helper(head: str, body: str, **options: Any) -> Helper:
+    """Make a helper of one function that is always inlined.  head: `void name(int x)`.  body: its lines."""
+    name = head.partition("(")[0].split()[-1]
+    return Helper(name, f"static __device__ __forceinline__ {head} {{\n{body}\n}}", **options)
 
 
 @record

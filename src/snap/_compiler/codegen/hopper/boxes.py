@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from snap._compiler.codegen.core import issue, tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.positions import BLOCK_INDEX
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.usage import TensorUse
@@ -147,13 +147,11 @@ def _load(rank: int, l2: str, everywhere: bool = False) -> Helper:
     if l2:
         kind, blocks = f"{kind}.L2::cache_hint", f"{blocks}, %{3 + rank + everywhere}"
         more, operand = f"{more}, unsigned long long policy", f'{operand}, "l"(policy)'
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}(void* tile, const {MAP}* map, {params}, unsigned long long* barrier{more})",
         f"""\
-static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {params}, unsigned long long* barrier{more}) {{
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{kind} [%0], [%1, {at}], [%2]{blocks};"
-                 :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), {operands}{operand} : "memory");
-}}""",
+                 :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), {operands}{operand} : "memory");""",
         needs=(SHARED,),
         min_arch=90,
     )
@@ -162,12 +160,9 @@ static __device__ __forceinline__ void {name}(void* tile, const {MAP}* map, {par
 def _prefetch(rank: int) -> Helper:
     name = f"snap_box_prefetch_{rank}d"
     params, operands, at = _coordinates(rank, 1)
-    return Helper(
-        name,
-        f"""\
-static __device__ __forceinline__ void {name}(const {MAP}* map, {params}) {{
-    asm volatile("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%0, {at}];" :: "l"(map), {operands});
-}}""",
+    return inline_helper(
+        f"void {name}(const {MAP}* map, {params})",
+        f'    asm volatile("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%0, {at}];" :: "l"(map), {operands});',
         min_arch=90,
     )
 
@@ -180,25 +175,18 @@ def _store(op: ir.BoxOp, rank: int, l2: str) -> Helper:
         kind, last, more, given = ".L2::cache_hint", f", %{2 + rank}", ", unsigned long long policy", ', "l"(policy)'
     form = f".async.bulk.tensor.{rank}d.global.shared::cta"
     form = f"cp{form}.tile" if not op.combines else f"cp.reduce{form}.{op}.tile"
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}(const {MAP}* map, {params}, const void* tile{more})",
         f"""\
-static __device__ __forceinline__ void {name}(const {MAP}* map, {params}, const void* tile{more}) {{
     asm volatile("{form}.bulk_group{kind} [%0, {at}], [%1]{last};"
-                 :: "l"(map), "r"(snap_shared(tile)), {operands}{given} : "memory");
-}}""",
+                 :: "l"(map), "r"(snap_shared(tile)), {operands}{given} : "memory");""",
         needs=(SHARED,),
         min_arch=90,
     )
 
 
-COMMIT = Helper(
-    "snap_box_commit",
-    """\
-static __device__ __forceinline__ void snap_box_commit() {
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}""",
-    min_arch=90,
+COMMIT = inline_helper(
+    "void snap_box_commit()", '    asm volatile("cp.async.bulk.commit_group;" ::: "memory");', min_arch=90
 )
 
 WAIT_READ = Helper(

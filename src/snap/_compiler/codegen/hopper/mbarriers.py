@@ -10,7 +10,7 @@ Non-goals:  which phase, and how many arrivals (`snap._compiler.sync`)
 from __future__ import annotations
 
 from snap._compiler.codegen.core import issue, tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.positions import THREAD_INDEX
 from snap._compiler.codegen.core.scope import FunctionState, Scope
 from snap._compiler.codegen.threads import barriers
@@ -26,110 +26,70 @@ WORD = "unsigned long long"
 ARRIVALS = "snap_arrivals"  # of barriers by hand (arrivals.py)
 BYTES = 8
 
-SHARED = Helper(
-    "snap_shared",
-    """\
-static __device__ __forceinline__ unsigned int snap_shared(const void* address) {
-    return (unsigned int)__cvta_generic_to_shared(address);
-}""",
+SHARED = inline_helper(
+    "unsigned int snap_shared(const void* address)", "    return (unsigned int)__cvta_generic_to_shared(address);"
 )
 
-INIT = Helper(
-    "snap_barrier_init",
+INIT = inline_helper(
+    "void snap_barrier_init(unsigned long long* barrier, int slots, unsigned int count)",
     """\
-static __device__ __forceinline__ void snap_barrier_init(unsigned long long* barrier, int slots, unsigned int count) {
     for (int slot = 0; slot < slots; ++slot) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier + slot)), "r"(count) : "memory");
-    }
-}""",
+    }""",
     needs=(SHARED,),
 )
 
-READY = Helper(
-    "snap_barriers_ready",
-    """\
-static __device__ __forceinline__ void snap_barriers_ready() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}""",
+READY = inline_helper(
+    "void snap_barriers_ready()", '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");', min_arch=90
+)
+
+PREFETCH = inline_helper(
+    "void snap_prefetch_map(const snap_tensor_map* map)",
+    '    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");',
     min_arch=90,
 )
 
-PREFETCH = Helper(
-    "snap_prefetch_map",
-    """\
-static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
-    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}""",
-    min_arch=90,
-)
-
-ARRIVE = Helper(
-    "snap_barrier_arrive",
-    """\
-static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");
-}""",
+ARRIVE = inline_helper(
+    "void snap_barrier_arrive(unsigned long long* barrier)",
+    '    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");',
     needs=(SHARED,),
 )
 
-COPIES_ARRIVE = Helper(
-    "snap_copies_arrive",
-    """\
-static __device__ __forceinline__ void snap_copies_arrive(unsigned long long* barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(snap_shared(barrier)) : "memory");
-}""",
+COPIES_ARRIVE = inline_helper(
+    "void snap_copies_arrive(unsigned long long* barrier)",
+    '    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(snap_shared(barrier)) : "memory");',
     needs=(SHARED,),
 )
 
-ARRIVE_EXPECT = Helper(
-    "snap_barrier_arrive_expect",
-    """\
-static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
-}""",
+ARRIVE_EXPECT = inline_helper(
+    "void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)",
+    '    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");',
     needs=(SHARED,),
     min_arch=90,
 )
 
-EXPECT = Helper(
-    "snap_barrier_expect",
-    """\
-static __device__ __forceinline__ void snap_barrier_expect(unsigned long long* barrier, unsigned int bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
-}""",
+EXPECT = inline_helper(
+    "void snap_barrier_expect(unsigned long long* barrier, unsigned int bytes)",
+    '    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");',
     needs=(SHARED,),
     min_arch=90,
 )
 
-FENCE_SHARED = Helper(
-    "snap_fence_async_shared",
-    """\
-static __device__ __forceinline__ void snap_fence_async_shared() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}""",
-    min_arch=90,
+FENCE_SHARED = inline_helper(
+    "void snap_fence_async_shared()", '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', min_arch=90
 )
 
-FENCE = Helper(
-    "snap_fence_async",
-    """\
-static __device__ __forceinline__ void snap_fence_async() {
-    asm volatile("fence.proxy.async;" ::: "memory");
-}""",
-    min_arch=90,
-)
+FENCE = inline_helper("void snap_fence_async()", '    asm volatile("fence.proxy.async;" ::: "memory");', min_arch=90)
 
 
 def _arrive_at(releases: bool) -> Helper:
     """releases: other blocks may then see what this thread's warp wrote, which costs a fence of the whole GPU."""
     name, order = ("snap_barrier_release_at", ".release.cluster") if releases else ("snap_barrier_arrive_at", "")
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}(unsigned long long* barrier, int block)",
         f"""\
-static __device__ __forceinline__ void {name}(unsigned long long* barrier, int block) {{
     asm volatile("{{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive{order}.shared::cluster.b64 _, [there];}}"
-                 :: "r"(snap_shared(barrier)), "r"(block) : "memory");
-}}""",
+                 :: "r"(snap_shared(barrier)), "r"(block) : "memory");""",
         needs=(SHARED,),
         min_arch=90,
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from snap._compiler.codegen.core import issue, tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.printer import expression
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.spelling import type_name
@@ -48,12 +48,9 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     min_arch=90,
 )
 
-COMMIT = Helper(
-    "snap_wgmma_commit",
-    """\
-static __device__ __forceinline__ void snap_wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}""",
+COMMIT = inline_helper(
+    "void snap_wgmma_commit()",
+    '    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");',
     min_arch=90,
     arch_specific=True,
 )
@@ -170,16 +167,14 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     element, letter = ("float", "f") if wide else ("unsigned int", "r")
     given = "const unsigned int* a" if from_registers else "unsigned long long a"
     operands = ", ".join(f'"r"(a[{i}])' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep)",
         f"""\
-static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
     asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{".".join(s.types)} "
 {_wrapped("{" + ", ".join(listed[:count]) + "}, ")}
                  "{a}, {b}, keep, 1, 1{majors};}}"
 {_wrapped_operands(f'"+{letter}"(d[{{}}])', count)}
-                 : {operands}, "l"(b), "r"((int)keep));
-}}""",
+                 : {operands}, "l"(b), "r"((int)keep));""",
         min_arch=90,
         arch_specific=True,
     )
@@ -255,13 +250,11 @@ def _pair(module: Module, elem: Scalar) -> Helper:
     name = f"snap_pair_{elem}"
     made = "__nv_bfloat162 pair = __floats2bfloat162_rn" if elem == BF16 else "__half2 pair = __floats2half2_rn"
     type_name(module, elem)  # its header
-    return Helper(
-        name,
+    return inline_helper(
+        f"unsigned int {name}(float low, float high)",
         f"""\
-static __device__ __forceinline__ unsigned int {name}(float low, float high) {{
     const {made}(low, high);
-    return *reinterpret_cast<const unsigned int*>(&pair);
-}}""",
+    return *reinterpret_cast<const unsigned int*>(&pair);""",
     )
 
 

@@ -12,7 +12,7 @@ Non-goals:  choosing a weaker order
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.printer import expression
 from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.values.arithmetic import binary, bitcast, call
@@ -138,14 +138,12 @@ def _load(module: Module, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> 
         ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
     )
     value = f"({type})bits" if t.bits == 8 else _from_bits(module, "bits", t)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}(const {type}* address)",
         f"""\
-static __device__ __forceinline__ {type} {name}(const {type}* address) {{
     {carrier} bits;
     asm volatile("{fence}ld.{qualifiers}.u{t.bits} %0, [%1];" : "={register}"(bits) : "l"(address) : "memory");
-    return {value};
-}}""",
+    return {value};""",
         min_arch=_min_arch(scope),
     )
 
@@ -154,12 +152,9 @@ def _store(module: Module, t: Scalar, order: MemoryOrder, scope: MemoryScope) ->
     name, type = _name("store", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, MemoryOrder.RELEASE)
     register, bits = ("r", "(unsigned int)value") if t.bits == 8 else (REGISTERS[t.bits], _bits_of(module, "value", t))
-    return Helper(
-        name,
-        f"""\
-static __device__ __forceinline__ void {name}({type}* address, {type} value) {{
-    asm volatile("{fence}st.{qualifiers}.u{t.bits} [%0], %1;" :: "l"(address), "{register}"({bits}) : "memory");
-}}""",
+    return inline_helper(
+        f"void {name}({type}* address, {type} value)",
+        f'    asm volatile("{fence}st.{qualifiers}.u{t.bits} [%0], %1;" :: "l"(address), "{register}"({bits}) : "memory");',
         min_arch=_min_arch(scope),
     )
 
@@ -168,15 +163,13 @@ def _compare_and_swap(module: Module, t: Scalar, order: MemoryOrder, scope: Memo
     name, type = _name("cas", t, order, scope), type_name(module, t)
     fence, qualifiers = _semantics(order, scope, MemoryOrder.ACQ_REL)
     register, compare, value = REGISTERS[t.bits], _bits_of(module, "compare", t), _bits_of(module, "value", t)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}({type}* address, {type} compare, {type} value)",
         f"""\
-static __device__ __forceinline__ {type} {name}({type}* address, {type} compare, {type} value) {{
     {type_name(module, UNSIGNED[t.bits])} old;
     asm volatile("{fence}atom.{qualifiers}.cas.b{t.bits} %0, [%1], %2, %3;"
                  : "={register}"(old) : "l"(address), "{register}"({compare}), "{register}"({value}) : "memory");
-    return {_from_bits(module, "old", t)};
-}}""",
+    return {_from_bits(module, "old", t)};""",
         min_arch=_min_arch(scope),
     )
 
@@ -205,14 +198,12 @@ def _native(module: Module, op: str, form: str, t: Scalar, order: MemoryOrder, s
     register = {"add.f32": "f", "add.f64": "d"}.get(form, REGISTERS[t.bits])
     carrier = type if typed else type_name(module, UNSIGNED[t.bits])
     operand, result = ("value", "old") if typed else (_bits_of(module, "value", t), _from_bits(module, "old", t))
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}({type}* address, {type} value)",
         f"""\
-static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
     {carrier} old;
     asm volatile("{fence}atom.{qualifiers}.{form} %0, [%1], %2;" : "={register}"(old) : "l"(address), "{register}"({operand}) : "memory");
-    return {result};
-}}""",
+    return {result};""",
         min_arch=_min_arch(scope),
     )
 
@@ -236,17 +227,15 @@ def _added(module: Module, t: Vector, order: MemoryOrder, scope: MemoryScope) ->
     left, right = (", ".join(f"%{first + k}" for k in range(words)) for first in (0, words + 1))
     if not pair:
         left, right = f"{{{left}}}", f"{{{right}}}"
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}({type}* address, {type} value)",
         f"""\
-static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
     {carrier} given[{words}], old[{words}];
     memcpy(given, &value, sizeof(value));
     asm volatile("{fence}atom.{qualifiers}{"" if pair else ".global"}.{form} {left}, [%{words}], {right};"
                  : {outs} : "l"(address), {ins} : "memory");
     memcpy(&value, old, sizeof(value));
-    return value;
-}}""",
+    return value;""",
         min_arch=max(_min_arch(scope), 90 if t.elem == BF16 else ADDED[t][0]),
         feature=f"atomics of {t}" if not pair or t.elem == BF16 else "atomics of clusters",
     )
@@ -271,10 +260,9 @@ def _loop(module: Module, op: str, t: Scalar, order: MemoryOrder, scope: MemoryS
     name, type, bits = _name(op, t, order, scope), type_name(module, t), UNSIGNED[t.bits]
     word = type_name(module, bits)
     load, cas = _load(module, bits, MemoryOrder.RELAXED, scope), _compare_and_swap(module, bits, order, scope)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}({type}* address, {type} value)",
         f"""\
-static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {{
     {word}* const word = reinterpret_cast<{word}*>(address);
     {word} seen = {load.name}(word);
     while (true) {{
@@ -285,8 +273,7 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
             return old;
         }}
         seen = found;
-    }}
-}}""",
+    }}""",
         needs=(load, cas),
         min_arch=_min_arch(scope),
     )
@@ -298,10 +285,9 @@ def _byte_loop(module: Module, op: str, t: Scalar, order: MemoryOrder, scope: Me
     old = "(seen >> shift & 0xff) != 0" if t.kind is ScalarKind.BOOL else f"({type})(seen >> shift)"
     params = f"{type}* address, {type} compare, {type} value" if op == "cas" else f"{type}* address, {type} value"
     next_value = "old == compare ? value : old" if op == "cas" else _next(module, op, t)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{type} {name}({params})",
         f"""\
-static __device__ __forceinline__ {type} {name}({params}) {{
     const unsigned long long location = reinterpret_cast<unsigned long long>(address);
     unsigned int* const word = reinterpret_cast<unsigned int*>(location & ~3ull);
     const unsigned int shift = (unsigned int)(location & 3ull) * 8;
@@ -314,8 +300,7 @@ static __device__ __forceinline__ {type} {name}({params}) {{
             return old;
         }}
         seen = found;
-    }}
-}}""",
+    }}""",
         needs=(load, cas),
         min_arch=_min_arch(scope),
     )

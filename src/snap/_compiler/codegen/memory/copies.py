@@ -9,7 +9,7 @@ Non-goals:  when to commit and to wait (`snap._compiler.sync`)
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper
+from snap._compiler.codegen.core.module import Helper, inline_helper
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.memory import addresses, hints
 from snap._compiler.codegen.values.expressions import lower
@@ -34,23 +34,15 @@ def _copy(bytes: int, read: str, l2: str) -> Helper:
         params, operands = f"{params}, unsigned long long policy", f"{operands}, %{3 if size else 2}"
         inputs += ', "l"(policy)'
     form = f"cp.async.{'cg' if bytes == 16 else 'ca'}.shared.global{'.L2::cache_hint' if l2 else ''}"
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}(void* to, const void* from{params})",
         f"""\
-static __device__ __forceinline__ void {name}(void* to, const void* from{params}) {{
     const unsigned int place = __cvta_generic_to_shared(to);
-    asm volatile("{form} [%0], [%1], {bytes}{operands};" :: "r"(place), "l"(from){inputs} : "memory");
-}}""",
+    asm volatile("{form} [%0], [%1], {bytes}{operands};" :: "r"(place), "l"(from){inputs} : "memory");""",
     )
 
 
-COMMIT = Helper(
-    "snap_copy_commit",
-    """\
-static __device__ __forceinline__ void snap_copy_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}""",
-)
+COMMIT = inline_helper("void snap_copy_commit()", '    asm volatile("cp.async.commit_group;" ::: "memory");')
 
 WAIT = Helper(
     "snap_copy_wait",

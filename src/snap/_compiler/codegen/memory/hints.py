@@ -12,7 +12,7 @@ Non-goals:  whether it pays
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.memory import addresses
 from snap._compiler.ir import nodes as ir
@@ -32,14 +32,12 @@ PAST_COHERENCE = ("", "ca", "cg", "cs", "no_allocate")  # what goes with `.nc`
 
 def _policy(l2: str) -> Helper:
     name = f"snap_l2_{l2}"
-    return Helper(
-        name,
+    return inline_helper(
+        f"unsigned long long {name}()",
         f"""\
-static __device__ __forceinline__ unsigned long long {name}() {{
     unsigned long long policy;
     asm("createpolicy.fractional.L2::{l2}.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}}""",
+    return policy;""",
     )
 
 

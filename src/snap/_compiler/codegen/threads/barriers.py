@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Module, inline_helper
 from snap._compiler.codegen.core.positions import THREAD_INDEX, group_number, within
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.values import fold
@@ -22,65 +22,42 @@ from snap._compiler.ir.hardware import NAMED_BARRIERS, WARP
 from snap._compiler.ir.synced import PointKind, SyncHalf, meets
 from snap._compiler.ir.types import I32, Level, Privilege
 
-CLUSTER_SYNC = Helper(
-    "snap_cluster_sync",
-    """\
-static __device__ __forceinline__ void snap_cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
-}""",
+CLUSTER_SYNC = inline_helper(
+    "void snap_cluster_sync()",
+    '    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");',
     min_arch=90,
 )
 
 # Where a kernel begins: nothing was written before but mbarriers, which a fence of their own has released.  A barrier
 # that releases takes longer, since it waits for everything that threads have written.
-CLUSTER_MEET = Helper(
-    "snap_cluster_meet",
-    """\
-static __device__ __forceinline__ void snap_cluster_meet() {
-    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
-}""",
+CLUSTER_MEET = inline_helper(
+    "void snap_cluster_meet()",
+    '    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");',
     min_arch=90,
 )
 
-CLUSTER_ARRIVE = Helper(
-    "snap_cluster_arrive",
-    """\
-static __device__ __forceinline__ void snap_cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}""",
-    min_arch=90,
+CLUSTER_ARRIVE = inline_helper(
+    "void snap_cluster_arrive()", '    asm volatile("barrier.cluster.arrive.release;" ::: "memory");', min_arch=90
 )
 
-CLUSTER_WAIT = Helper(
-    "snap_cluster_wait",
-    """\
-static __device__ __forceinline__ void snap_cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}""",
-    min_arch=90,
+CLUSTER_WAIT = inline_helper(
+    "void snap_cluster_wait()", '    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");', min_arch=90
 )
 
-NAMED_ARRIVE = Helper(
-    "snap_named_arrive",
-    """\
-static __device__ __forceinline__ void snap_named_arrive(int barrier, int threads) {
-    asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}""",
+NAMED_ARRIVE = inline_helper(
+    "void snap_named_arrive(int barrier, int threads)",
+    '    asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");',
 )
 
-NAMED_SYNC = Helper(
-    "snap_named_sync",
-    """\
-static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
-    asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}""",
+NAMED_SYNC = inline_helper(
+    "void snap_named_sync(int barrier, int threads)",
+    '    asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");',
 )
 
 # The word's top bit flips when all blocks have arrived: block 0 adds what the others leave to 2^31.
-GRID_SYNC = Helper(
-    "snap_grid_sync",
+GRID_SYNC = inline_helper(
+    "void snap_grid_sync(unsigned int* barrier)",
     """\
-static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
@@ -91,16 +68,14 @@ static __device__ __forceinline__ void snap_grid_sync(unsigned int* barrier) {
         } while (((before ^ now) & 0x80000000u) == 0);
         __threadfence();
     }
-    __syncthreads();
-}""",
+    __syncthreads();""",
 )
 
 # For groups that no hardware barrier fits.  The low half counts arrivals; the last one clears it and starts the next
 # round in the high half.
-GROUP_SYNC = Helper(
-    "snap_group_sync",
+GROUP_SYNC = inline_helper(
+    "void snap_group_sync(unsigned int* word, unsigned int threads)",
     """\
-static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsigned int threads) {
     __threadfence_block();
     const unsigned int before = atomicAdd(word, 1u);
     if ((before & 0xffffu) == threads - 1) {
@@ -111,8 +86,7 @@ static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsig
             asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
         } while (now >> 16 == before >> 16);
     }
-    __threadfence_block();
-}""",
+    __threadfence_block();""",
 )
 ROUNDS = "snap_rounds"
 

@@ -11,7 +11,7 @@ Non-goals:  asynchronous instructions
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.printer import expression
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.spelling import COMPONENTS, make_vector, type_name
@@ -231,42 +231,31 @@ def _matched(type: Scalar) -> Scalar:
 def _match_all(module: Module, type: Scalar) -> Helper:
     carrier = _matched(type)
     name = f"snap_match_all_{carrier}"
-    return Helper(
-        name,
-        f"""\
-static __device__ __forceinline__ unsigned int {name}({type_name(module, carrier)} value) {{
+    return inline_helper(
+        f"unsigned int {name}({type_name(module, carrier)} value)",
+        """\
     int agree;
-    return __match_all_sync(0xffffffffu, value, &agree);
-}}""",
+    return __match_all_sync(0xffffffffu, value, &agree);""",
     )
 
 
 # Where the lanes of a warp have just met again, the assembler lets all of them vote, whatever the mask says, and takes
 # an instruction that looks at all lanes there are (vote.all, vote.any, match.all, redux) for one that looks at those of
 # the mask: seen with 13.0 and 13.4.  Bits of lanes are right in any case, once those of other lanes are cleared.
-BALLOT_OF = Helper(
-    "snap_ballot_of",
-    """\
-static __device__ __forceinline__ unsigned int snap_ballot_of(unsigned int lanes, bool vote) {
-    return __ballot_sync(lanes, vote) & lanes;  // other lanes may be here, too
-}""",
+BALLOT_OF = inline_helper(
+    "unsigned int snap_ballot_of(unsigned int lanes, bool vote)",
+    "    return __ballot_sync(lanes, vote) & lanes;  // other lanes may be here, too",
 )
 
-ANY_OF = Helper(
-    "snap_any_of",
-    """\
-static __device__ __forceinline__ bool snap_any_of(unsigned int lanes, bool vote) {
-    return snap_ballot_of(lanes, vote) != 0;
-}""",
+ANY_OF = inline_helper(
+    "bool snap_any_of(unsigned int lanes, bool vote)",
+    "    return snap_ballot_of(lanes, vote) != 0;",
     needs=(BALLOT_OF,),
 )
 
-ALL_OF = Helper(
-    "snap_all_of",
-    """\
-static __device__ __forceinline__ bool snap_all_of(unsigned int lanes, bool vote) {
-    return snap_ballot_of(lanes, vote) == lanes;
-}""",
+ALL_OF = inline_helper(
+    "bool snap_all_of(unsigned int lanes, bool vote)",
+    "    return snap_ballot_of(lanes, vote) == lanes;",
     needs=(BALLOT_OF,),
 )
 
@@ -275,13 +264,11 @@ def _match_of(module: Module, op: str, type: Scalar) -> Helper:
     carrier = _matched(type)
     name = f"snap_{op}_{carrier}_of"
     result = "same" if op == "match_any" else "same == lanes ? lanes : 0"
-    return Helper(
-        name,
+    return inline_helper(
+        f"unsigned int {name}(unsigned int lanes, {type_name(module, carrier)} value)",
         f"""\
-static __device__ __forceinline__ unsigned int {name}(unsigned int lanes, {type_name(module, carrier)} value) {{
     const unsigned int same = __match_any_sync(lanes, value) & lanes;  // other lanes may be here, too
-    return {result};
-}}""",
+    return {result};""",
     )
 
 
@@ -312,17 +299,15 @@ def _combined(module: Module, op: str, type: Scalar) -> str:
 
 def _butterfly(module: Module, op: str, type: Scalar) -> Helper:
     name, spelled = f"snap_reduce_{op}_{type}", type_name(module, type)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{spelled} {name}({spelled} value)",
         f"""\
-static __device__ __forceinline__ {spelled} {name}({spelled} value) {{
     #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {{
         const {spelled} other = __shfl_xor_sync(0xffffffffu, value, mask);
         value = {_combined(module, op, type)};
     }}
-    return value;
-}}""",
+    return value;""",
     )
 
 
@@ -357,10 +342,9 @@ static __device__ __forceinline__ {spelled} {name}(unsigned int lanes, {spelled}
 def _broadcast(module: Module, type: Element) -> Helper:
     """The slot is free again when the helper returns: everyone has read it."""
     name, spelled = f"snap_broadcast_{type}", type_name(module, type)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{spelled} {name}({spelled} value, int source)",
         f"""\
-static __device__ __forceinline__ {spelled} {name}({spelled} value, int source) {{
     __shared__ __align__(16) unsigned char slot[{type.bytes}];
     if ((int)threadIdx.x == source) {{
         *reinterpret_cast<{spelled}*>(slot) = value;
@@ -368,8 +352,7 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value, int source) 
     __syncthreads();
     value = *reinterpret_cast<{spelled}*>(slot);
     __syncthreads();
-    return value;
-}}""",
+    return value;""",
         static_bytes=max(16, type.bytes),
     )
 
@@ -382,13 +365,7 @@ def _pack(module: Module, type: Scalar) -> Helper:
     low, high = (
         expression(tree.Cast("unsigned int", bitcast(module, tree.Name(n), type, U16))) for n in ("low", "high")
     )
-    return Helper(
-        name,
-        f"""\
-static __device__ __forceinline__ unsigned int {name}({spelled} low, {spelled} high) {{
-    return {low} | {high} << 16;
-}}""",
-    )
+    return inline_helper(f"unsigned int {name}({spelled} low, {spelled} high)", f"    return {low} | {high} << 16;")
 
 
 def _listed(form: str, count: int) -> str:
@@ -466,14 +443,12 @@ static __device__ __forceinline__ void {name}({_listed("float& d{}", 4)}, {_list
     )
 
 
-TF32 = Helper(
-    "snap_tf32",
+TF32 = inline_helper(
+    "unsigned int snap_tf32(float x)",
     """\
-static __device__ __forceinline__ unsigned int snap_tf32(float x) {
     unsigned int result;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(x));
-    return result;
-}""",
+    return result;""",
 )
 
 
@@ -484,15 +459,13 @@ def _load_matrix(module: Module, type: Scalar, count: int, trans: bool) -> Helpe
         for i in range(2 * count)
         for shift in (" >> 16" if i % 2 else " & 0xffffu",)
     )
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}({_listed(spelled + '& e{}', 2 * count)}, const void* row)",
         f"""\
-static __device__ __forceinline__ void {name}({_listed(spelled + "& e{}", 2 * count)}, const void* row) {{
     unsigned int {_listed("r{}", count)};
     asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 {_operands(0, count)}, [%{count}];"
                  : {_listed('"=r"(r{})', count)} : "r"((unsigned int)__cvta_generic_to_shared(row)) : "memory");
-{unpack}
-}}""",
+{unpack}""",
     )
 
 
@@ -503,13 +476,11 @@ def _store_matrix(module: Module, type: Scalar, count: int, trans: bool) -> Help
         _pack(module, type),
     )
     packed = ", ".join(f'"r"({pack.name}(e{2 * i}, e{2 * i + 1}))' for i in range(count))
-    return Helper(
-        name,
+    return inline_helper(
+        f"void {name}(void* row, {_listed(spelled + ' e{}', 2 * count)})",
         f"""\
-static __device__ __forceinline__ void {name}(void* row, {_listed(spelled + " e{}", 2 * count)}) {{
     asm volatile("stmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 [%0], {_operands(1, count)};"
-                 :: "r"((unsigned int)__cvta_generic_to_shared(row)), {packed} : "memory");
-}}""",
+                 :: "r"((unsigned int)__cvta_generic_to_shared(row)), {packed} : "memory");""",
         needs=(pack,),
         min_arch=90,
     )

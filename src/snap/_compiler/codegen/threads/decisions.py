@@ -22,7 +22,7 @@ have come after they read it: two places are enough.
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.memory import addresses
@@ -52,10 +52,9 @@ def value(scope: Scope, s: ir.Collective, args: tuple[tree.Expr, ...]) -> tree.E
 
 
 # The last block to come tells the others the sum, and clears it for the next vote.
-GRID_VOTE = Helper(
-    "snap_grid_vote",
+GRID_VOTE = inline_helper(
+    "int snap_grid_vote(unsigned int* words, int says)",
     """\
-static __device__ __forceinline__ int snap_grid_vote(unsigned int* words, int says) {
     __shared__ unsigned int answer;
     const unsigned int mine = __syncthreads_count(says);
     if (threadIdx.x == 0) {
@@ -81,18 +80,16 @@ static __device__ __forceinline__ int snap_grid_vote(unsigned int* words, int sa
         answer = count;
     }
     __syncthreads();
-    return (int)answer;
-}""",
+    return (int)answer;""",
     static_bytes=4,
 )
 
 
 def _grid_broadcast(module: Module, type: Element) -> Helper:
     name, spelled = f"snap_grid_broadcast_{type}", type_name(module, type)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{spelled} {name}(unsigned int* words, {spelled} value, int block, int thread)",
         f"""\
-static __device__ __forceinline__ {spelled} {name}(unsigned int* words, {spelled} value, int block, int thread) {{
     unsigned int round;
     asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(round) : "l"(words) : "memory");
     {spelled}* slot = reinterpret_cast<{spelled}*>(words + {_VALUE} + (round >> 31) * {_VALUE_BYTES // 4});
@@ -100,17 +97,15 @@ static __device__ __forceinline__ {spelled} {name}(unsigned int* words, {spelled
         *slot = value;
     }}
     snap_grid_sync(words);
-    return *slot;
-}}""",
+    return *slot;""",
         needs=(barriers.GRID_SYNC,),
     )
 
 
 def _cluster_vote(module: Module) -> Helper:
-    return Helper(
-        "snap_cluster_vote",
+    return inline_helper(
+        "int snap_cluster_vote(int says)",
         f"""\
-static __device__ __forceinline__ int snap_cluster_vote(int says) {{
     __shared__ int votes;
     const int mine = __syncthreads_count(says);
     if (threadIdx.x == 0) {{
@@ -122,8 +117,7 @@ static __device__ __forceinline__ int snap_cluster_vote(int says) {{
         count += *snap_at_block(&votes, block);
     }}
     snap_cluster_sync();
-    return count;
-}}""",
+    return count;""",
         needs=(barriers.CLUSTER_SYNC, addresses.AT_BLOCK),
         static_bytes=4,
         min_arch=90,
@@ -132,10 +126,9 @@ static __device__ __forceinline__ int snap_cluster_vote(int says) {{
 
 def _cluster_broadcast(module: Module, type: Element) -> Helper:
     name, spelled = f"snap_cluster_broadcast_{type}", type_name(module, type)
-    return Helper(
-        name,
+    return inline_helper(
+        f"{spelled} {name}({spelled} value, int block, int thread)",
         f"""\
-static __device__ __forceinline__ {spelled} {name}({spelled} value, int block, int thread) {{
     __shared__ __align__(16) unsigned char slot[{type.bytes}];
     if ((int)(blockIdx.x % {max(module.cluster, 1)}) == block && (int)threadIdx.x == thread) {{
         *reinterpret_cast<{spelled}*>(slot) = value;
@@ -143,8 +136,7 @@ static __device__ __forceinline__ {spelled} {name}({spelled} value, int block, i
     snap_cluster_sync();
     value = *reinterpret_cast<{spelled}*>(snap_at_block(&slot[0], block));
     snap_cluster_sync();
-    return value;
-}}""",
+    return value;""",
         needs=(barriers.CLUSTER_SYNC, addresses.AT_BLOCK),
         static_bytes=max(16, type.bytes),
         min_arch=90,

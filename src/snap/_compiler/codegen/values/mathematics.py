@@ -10,7 +10,7 @@ Non-goals:  accuracy beyond CUDA's own library
 from __future__ import annotations
 
 from snap._compiler.codegen.core import tree
-from snap._compiler.codegen.core.module import Helper, Module
+from snap._compiler.codegen.core.module import Helper, Module, inline_helper
 from snap._compiler.codegen.core.spelling import literal, type_name
 from snap._compiler.codegen.values.arithmetic import call, fitted, is_half, is_narrow, narrowed, widened
 from snap._compiler.ir.operations import MATH, Domain
@@ -37,14 +37,12 @@ EXACT_HALF = {"min": "__hmin", "max": "__hmax", "abs": "__habs", "fma": "__hfma"
 
 def approximate(op: str) -> Helper:
     name = f"snap_fast_{op}"
-    return Helper(
-        name,
+    return inline_helper(
+        f"float {name}(float x)",
         f"""\
-static __device__ __forceinline__ float {name}(float x) {{
     float result;
     asm("{APPROXIMATE[op]} %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-}}""",
+    return result;""",
     )
 
 

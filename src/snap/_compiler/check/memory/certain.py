@@ -16,7 +16,7 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.values import ANY
 from snap._compiler.check.memory.parts import Looked, OpenPartition, Reached
-from snap._compiler.check.memory.points import MOST_POINTS, Counted, Points, Step
+from snap._compiler.check.memory.points import MOST_POINTS, Counted, Points, WayStep
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import Range
 from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege, Space
@@ -25,7 +25,7 @@ from snap.diag.span import Span
 THREAD, BLOCK = (forms.THREAD,), (forms.BLOCK,)
 OneElement = tuple[tuple[int, ...], tuple]  # of a thread: numbers, and what is added to them
 Unit = tuple[int, int]  # a thread: its block, and its number there
-SureAccess = tuple[ir.MemAccess, tuple[Form, ...], tuple[Step, ...], bool]  # with its way, and whether it writes
+SureAccess = tuple[ir.MemAccess, tuple[Form, ...], tuple[WayStep, ...], bool]  # with its way, and whether it writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Outside:
 class Certain:
     """Ask what certainly happens in a function.  blocks: 2 where every launch has as many, and nothing orders them."""
 
-    def __init__(self, place: Place, found: Looked, blocks: int):
+    def __init__(self, place: Place, looked: Looked, blocks: int):
         held = place.held(Level.THREAD)
-        self.found, self.blocks = found, blocks
+        self.looked, self.blocks = looked, blocks
         self.threads = 0 if held is None or held.count is None else held.count
         self.whole = held is not None and not held.open
-        self.taken: dict[tuple[tuple[Step, ...], tuple[tuple[int, Privilege], ...]], Points | None] = {}
+        self.taken: dict[tuple[tuple[WayStep, ...], tuple[tuple[int, Privilege], ...]], Points | None] = {}
 
     def _started(self, blocks: int) -> Points:
         threads, at = list(range(self.threads)) * blocks, [b for b in range(blocks) for _ in range(self.threads)]
@@ -69,7 +69,7 @@ class Certain:
     def outside(self) -> Iterator[Outside]:
         """Find accesses with an index that is certainly outside, each with the first thread of which it is one."""
         seen: set[Span] = set()
-        for reached in self.found.reached if self.threads and self.whole else ():
+        for reached in self.looked.reached if self.threads and self.whole else ():
             first = None if reached.access.span in seen else self._outside(reached)
             if first is not None:
                 seen.add(reached.access.span)
@@ -121,7 +121,7 @@ class Certain:
                 return None if None in ends else ANY
         return None
 
-    def _taking(self, path: tuple[Step, ...], scopes: tuple[tuple[int, Privilege], ...]) -> Points | None:
+    def _taking(self, path: tuple[WayStep, ...], scopes: tuple[tuple[int, Privilege], ...]) -> Points | None:
         """The threads of block 0 that come to the end of a path: of the first unit that enters the scope behind the
         last step which something else decides.
         """
@@ -141,7 +141,7 @@ class Certain:
 
     def colliding(self) -> Iterator[Collision]:
         """Find partitions in which two units certainly meet, each with the first two that do."""
-        for scope in self.found.scopes if self.threads else ():
+        for scope in self.looked.scopes if self.threads else ():
             if not scope.ordered:
                 both = itertools.chain(self._between_threads(scope), self._between_blocks(scope))
                 yield from itertools.islice(both, 1)
@@ -210,7 +210,7 @@ def _meeting(
     unit_of: Callable[[Unit], object],
 ) -> Iterator[Collision]:
     """Two units that certainly touch one element, of which one writes it."""
-    ways: dict[tuple[Step, ...], Points | None] = {}
+    ways: dict[tuple[WayStep, ...], Points | None] = {}
     known = []
     for access, index, way, writes in sure:
         if way not in ways:

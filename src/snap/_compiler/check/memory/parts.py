@@ -21,7 +21,7 @@ from snap._compiler.analysis.linear.footprints import inside_box
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.overlap import Overlap
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called, facts, form, is_integer
-from snap._compiler.check.memory.points import UNDECIDED, Counted, Holds, Step, Tested, between, holding, negated
+from snap._compiler.check.memory.points import UNDECIDED, Counted, HoldsAt, WayStep, Tested, between, holding, negated
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Extent, assigned, effects
 from snap._compiler.ir.engines import Engine
@@ -47,8 +47,8 @@ class OpenPartition:
     shared: dict[LinearAtom, Privilege]
     reads: list[PartitionAccess] = field(default_factory=list)
     writes: list[PartitionAccess] = field(default_factory=list)
-    outer: tuple[Step, ...] = ()  # the way to it
-    steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)  # from there to accesses of one element
+    outer: tuple[WayStep, ...] = ()  # the way to it
+    steps: dict[int, tuple[WayStep, ...]] = field(default_factory=dict)  # from there to accesses of one element
     atomics: set[int] = field(default_factory=set)  # of the accesses: these may meet each other
     ordered: bool = False  # turns or atomics in it order what its units do
 
@@ -88,7 +88,7 @@ class Reached:
     access: ir.MemAccess
     index: tuple[Form, ...]
     extents: tuple[int, ...]
-    path: tuple[Step, ...]
+    path: tuple[WayStep, ...]
     scopes: tuple[tuple[int, Privilege], ...]
 
 
@@ -168,7 +168,7 @@ class _Walk:
         self.numbers = itertools.count()
         self.ordered, self.enters = False, True  # whether calls are followed
         self.leaves = _leaves(body)
-        self.path: list[Step] = []  # loops and conditions around this place
+        self.path: list[WayStep] = []  # loops and conditions around this place
         self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
         self.reached: list[Reached] = []
         blocks = place.held(Level.BLOCK)
@@ -226,14 +226,14 @@ class _Walk:
         self.body(s.body)
         self.entered.pop()
 
-    def _inside(self, body: ir.Body, learned: list[Form], *steps: Step) -> None:
+    def _inside(self, body: ir.Body, learned: list[Form], *steps: WayStep) -> None:
         mark, outer = len(self.facts), len(self.path)
         self.facts += learned
         self.path += steps
         self.body(body)
         del self.facts[mark:], self.path[outer:]
 
-    def _entered(self, at: Position, body: ir.Body, learned: list[Form], *steps: Step) -> None:
+    def _entered(self, at: Position, body: ir.Body, learned: list[Form], *steps: WayStep) -> None:
         outer, self.at = self.at, at
         self._inside(body, learned, *steps)
         self.at = outer
@@ -243,7 +243,7 @@ class _Walk:
         self.values.loops.append(next(self.numbers))
         at = self.values.known[self.frame, s.var.uid] = self.values.loop_variable(self.frame, s.var, start, step)
         last = forms.subtract(forms.subtract(stop, at), forms.number(1))
-        counted: Step = UNDECIDED
+        counted: WayStep = UNDECIDED
         if forms.is_number(step) and step[0]:
             left = any(not isinstance(way_out, ir.Continue) for way_out in ways_out(s.body))
             trip = (forms.TRIP, self.values.loops[-1])
@@ -335,7 +335,7 @@ class _Walk:
         for part in children(e):
             self._reads(part)
 
-    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, holds: Holds) -> None:
+    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, holds: HoldsAt) -> None:
         mark = len(self.facts)
         self.facts += self._known(cond, truth)
         self.path.append(Tested(holds))

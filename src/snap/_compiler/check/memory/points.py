@@ -20,7 +20,7 @@ from snap._compiler.ir import nodes as ir
 from snap.record import record
 
 MOST_POINTS = 1 << 11
-Holds = Callable[["Points"], "list[bool] | None"]  # for each point; None where they do not decide it
+HoldsAt = Callable[["Points"], "list[bool] | None"]  # for each point; None where they do not decide it
 
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
@@ -48,10 +48,10 @@ class Counted:
 class Tested:
     """A condition under which the way goes on."""
 
-    holds: Holds
+    holds: HoldsAt
 
 
-Step = Counted | Tested
+WayStep = Counted | Tested
 UNDECIDED = Tested(lambda points: None)
 
 
@@ -90,7 +90,7 @@ class Points:
                 return map(operator.mul if atom[0] == forms.MUL else operator.xor, left, right)
         return self.given.get(atom)
 
-    def after(self, steps: Iterable[Step]) -> Points | None:
+    def after(self, steps: Iterable[WayStep]) -> Points | None:
         """The points that take these steps; None where something else decides, or none does."""
         points = self
         for step in steps:
@@ -100,7 +100,7 @@ class Points:
             points = taken
         return points
 
-    def through(self, step: Step) -> Points | None:
+    def through(self, step: WayStep) -> Points | None:
         """The points that take a step; None where something else decides."""
         if isinstance(step, Tested):
             holds = step.holds(self)
@@ -121,7 +121,7 @@ class Points:
         return Points({atom: list(itertools.compress(values, holds)) for atom, values in self.given.items()})
 
 
-def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> Holds:
+def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> HoldsAt:
     """Say how a condition is decided at points.  value: the form of an integer."""
     match cond:
         case ir.Const(bool(truth)):
@@ -136,16 +136,16 @@ def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> Holds:
     return UNDECIDED.holds
 
 
-def negated(holds: Holds) -> Holds:
+def negated(holds: HoldsAt) -> HoldsAt:
     return partial(_negated, holds)
 
 
-def _negated(holds: Holds, points: Points) -> list[bool] | None:
+def _negated(holds: HoldsAt, points: Points) -> list[bool] | None:
     found = holds(points)
     return None if found is None else [not one for one in found]
 
 
-def _joined(op: Callable[[bool, bool], bool], left: Holds, right: Holds, points: Points) -> list[bool] | None:
+def _joined(op: Callable[[bool, bool], bool], left: HoldsAt, right: HoldsAt, points: Points) -> list[bool] | None:
     a, b = left(points), right(points)
     return None if a is None or b is None else list(map(op, a, b))
 
@@ -155,7 +155,7 @@ def _compared(op: Callable[[int, int], bool], difference: Form, points: Points) 
     return None if found is None else [op(n, 0) for n in found]
 
 
-def between(index: Form, size: int | None) -> Holds:
+def between(index: Form, size: int | None) -> HoldsAt:
     """Decide which units a case of a split is for: so many from the first on, or all from there."""
 
     def holds(points: Points) -> list[bool] | None:

@@ -48,7 +48,7 @@ class Refusing:
 
 
 def seen(view: View, *extents: int):
-    memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(map(const, extents)))
+    memory = SimpleNamespace(map=None, handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(map(const, extents)))
     return applied(Refusing(), steps(view), memory)
 
 
@@ -152,7 +152,7 @@ def test_lemma_for_all_sizes(word):
 
     extents = [unknown("n"), unknown("m")][: RULES[word].rank]
     numbers = tuple(unknown(f"k{i}") for i in range(VIEWS[word][0].count(":")))
-    memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(extents))
+    memory = SimpleNamespace(map=None, handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(extents))
     made = applied(None, (ViewStep(word, numbers, (), AT),), memory)
     here, there = ([unknown(f"{side}{i}") for i in range(len(made.extents))] for side in "ab")
     value = lambda e: symbolic(z3, e, names)  # noqa: E731

@@ -16,7 +16,8 @@ FOLDERS = ("_compiler/sync", "_compiler/check", "_compiler/ir", "machine", "_com
 SOUND = {
     "_compiler/analysis/linear/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
     "_compiler/analysis/linear/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
-    "_compiler/check/memory/parts.py": (7, "accesses of a body that is held while it is walked"),
+    "_compiler/check/memory/parts.py": (6, "accesses of a body that is held while it is walked"),
+    "_compiler/check/memory/certain.py": (2, "accesses of a body that is held while it is walked"),
     "_compiler/check/core/state.py": (1, "statements of the untyped tree, which the definition holds"),
     "_compiler/check/memory/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
     "_compiler/check/core/short.py": (1, "the body that is being made, kept in the table"),

@@ -48,8 +48,8 @@ class Refusing:
 
 
 def seen(view: View, *extents: int):
-    memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(map(const, extents)))
-    return applied(Refusing(), steps(view), memory, [])
+    memory = SimpleNamespace(map=None, handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(map(const, extents)))
+    return applied(Refusing(), steps(view), memory)
 
 
 # A view of each word, and extents it fits.
@@ -152,8 +152,8 @@ def test_lemma_for_all_sizes(word):
 
     extents = [unknown("n"), unknown("m")][: RULES[word].rank]
     numbers = tuple(unknown(f"k{i}") for i in range(VIEWS[word][0].count(":")))
-    memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(extents))
-    made = applied(None, (ViewStep(word, numbers, (), AT),), memory, [])
+    memory = SimpleNamespace(map=None, handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(extents))
+    made = applied(None, (ViewStep(word, numbers, (), AT),), memory)
     here, there = ([unknown(f"{side}{i}") for i in range(len(made.extents))] for side in "ab")
     value = lambda e: symbolic(z3, e, names)  # noqa: E731
     sizes, ks = list(map(value, extents)), list(map(value, numbers))

@@ -21,16 +21,7 @@ from snap._compiler.analysis.linear.footprints import inside_box
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.overlap import Overlap
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called, facts, form, is_integer
-from snap._compiler.check.memory.points import (
-    UNDECIDED,
-    Counted,
-    PointsTest,
-    Tested,
-    WayStep,
-    between,
-    holding,
-    negated,
-)
+from snap._compiler.check.memory.points import UNDECIDED, Counted, HoldsAt, Tested, WayStep, between, holding, negated
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Extent, assigned, effects
 from snap._compiler.ir.engines import Engine
@@ -344,7 +335,7 @@ class _Walk:
         for part in children(e):
             self._reads(part)
 
-    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, holds: PointsTest) -> None:
+    def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, holds: HoldsAt) -> None:
         mark = len(self.facts)
         self.facts += self._known(cond, truth)
         self.path.append(Tested(holds))

@@ -20,7 +20,7 @@ from snap._compiler.ir import nodes as ir
 from snap.record import record
 
 MOST_POINTS = 1 << 11
-PointsTest = Callable[["Points"], "list[bool] | None"]  # for each point; None where they do not decide it
+HoldsAt = Callable[["Points"], "list[bool] | None"]  # for each point; None where they do not decide it
 
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
@@ -48,7 +48,7 @@ class Counted:
 class Tested:
     """A condition under which the way goes on."""
 
-    holds: PointsTest
+    holds: HoldsAt
 
 
 WayStep = Counted | Tested
@@ -121,7 +121,7 @@ class Points:
         return Points({atom: list(itertools.compress(values, holds)) for atom, values in self.given.items()})
 
 
-def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> PointsTest:
+def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> HoldsAt:
     """Say how a condition is decided at points.  value: the form of an integer."""
     match cond:
         case ir.Const(bool(truth)):
@@ -136,16 +136,16 @@ def holding(cond: ir.Expr, value: Callable[[ir.Expr], Form]) -> PointsTest:
     return UNDECIDED.holds
 
 
-def negated(holds: PointsTest) -> PointsTest:
+def negated(holds: HoldsAt) -> HoldsAt:
     return partial(_negated, holds)
 
 
-def _negated(holds: PointsTest, points: Points) -> list[bool] | None:
+def _negated(holds: HoldsAt, points: Points) -> list[bool] | None:
     found = holds(points)
     return None if found is None else [not one for one in found]
 
 
-def _joined(op: Callable[[bool, bool], bool], left: PointsTest, right: PointsTest, points: Points) -> list[bool] | None:
+def _joined(op: Callable[[bool, bool], bool], left: HoldsAt, right: HoldsAt, points: Points) -> list[bool] | None:
     a, b = left(points), right(points)
     return None if a is None or b is None else list(map(op, a, b))
 
@@ -155,7 +155,7 @@ def _compared(op: Callable[[int, int], bool], difference: Form, points: Points) 
     return None if found is None else [op(n, 0) for n in found]
 
 
-def between(index: Form, size: int | None) -> PointsTest:
+def between(index: Form, size: int | None) -> HoldsAt:
     """Decide which units a case of a split is for: so many from the first on, or all from there."""
 
     def holds(points: Points) -> list[bool] | None:

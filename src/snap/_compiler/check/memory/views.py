@@ -113,7 +113,9 @@ def _captured(step: tuple[str, tuple], span: Span) -> ViewStep:
 # ---- what a view means ----------------------------------------------------------------------------------------------
 
 
-def applied(c: Checker, steps: tuple[ViewStep, ...], memory: Memory, divisions: list[ir.Division]) -> SeenMemory:
+def applied(
+    c: Checker, steps: tuple[ViewStep, ...], memory: Memory, divisions: list[ir.Division] | None = None
+) -> SeenMemory:
     """The memory as its view shows it; what the view divides is added to `divisions`."""
     name, rank = memory.handle.name, memory.rank
     extents: ViewExtents = memory.shape if memory.shape is not None else (None,) * rank
@@ -124,7 +126,7 @@ def applied(c: Checker, steps: tuple[ViewStep, ...], memory: Memory, divisions: 
 
 
 def _after(
-    c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memory, divisions: list[ir.Division]
+    c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memory, divisions: list[ir.Division] | None = None
 ) -> SeenMemory:
     here, outer = _meaning(c, step), seen.place
     if len(seen.extents) < here.rank:

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
 FOLDERS = ("_compiler/sync", "_compiler/check", "_compiler/ir", "machine", "_compiler/analysis")
 # file: how often, and why
 SOUND = {
-    "_compiler/analysis/linear/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
+    "_compiler/analysis/linear/overlap.py": (9, "forms that are shared: the table that hands them out keeps them, and a memo of one renaming keeps what it renames; shapes of footprints, which only decide what is asked first"),
     "_compiler/analysis/linear/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
     "_compiler/check/memory/parts.py": (6, "accesses of a body that is held while it is walked"),
     "_compiler/check/memory/certain.py": (2, "accesses of a body that is held while it is walked"),

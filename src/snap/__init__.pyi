@@ -1163,7 +1163,7 @@ class _intrinsic:
     def sync() -> Any:
         """intrinsic.sync()
 
-        Barrier of the group, by hand. Executed by the group whose code it stands in together. Of a block
+        Barrier of the group, by hand. Executed by the group whose code it is in together. Of a block
         `__syncthreads`, of a cluster `barrier.cluster`, of a role or another `thread[n]` of whole warps a
         named barrier (`bar.sync`), whose number the compiler chooses, of a warp or a part of one
         `__syncwarp(mask)`; of a grid in a cooperative launch.
@@ -1172,17 +1172,17 @@ class _intrinsic:
     def arrive() -> Any:
         """intrinsic.arrive()
 
-        First part of a barrier in two parts; no thread waits here. Executed by the group whose code it stands
-        in together. What follows, up to `intrinsic.wait()`, is not ordered by the barrier. The two come in
-        turn on every path of the code of one group. Of a cluster `barrier.cluster.arrive`, of a block and any
+        First part of a barrier in two parts; no thread waits here. Executed by the group whose code it is in
+        together. What follows, up to `intrinsic.wait()`, is not ordered by the barrier. The two come in turn
+        on every path of the code of one group. Of a cluster `barrier.cluster.arrive`, of a block and any
         `thread[n]` an mbarrier that the compiler makes. A grid has none.
         """
     @staticmethod
     def wait() -> Any:
         """intrinsic.wait()
 
-        Second part; waits until all threads of the group have arrived. Executed by the group whose code it
-        stands in together. After it every thread sees what the threads of the group did before they arrived.
+        Second part; waits until all threads of the group have arrived. Executed by the group whose code it is
+        in together. After it every thread sees what the threads of the group did before they arrived.
         """
     @staticmethod
     def syncwarp() -> Any:

@@ -314,7 +314,7 @@ def collective(op: CollectiveOp) -> tuple[str, str]:
             privilege = f" @ {given.pop(0) if len(given) > 1 else given[0]}" if given else ""
             params.append(f"{name}: {_TYPES.get(name, 'T')}{privilege}")
     parts = ", or by an aligned part of it (`thread[8]`, ...)" * op.parts
-    group = "the group whose code it stands in" if op.own else f"`{op.requires}`"
+    group = "the group whose code it is in" if op.own else f"`{op.requires}`"
     text = f"{op.doc[:1].upper()}{op.doc[1:]}. Executed by {group} together{parts}."
     return f"({', '.join(params)}){result}", f"{text} {more}".strip()
 

@@ -11,13 +11,14 @@ from corpus import OK, ROOT, Program, kernels_of
 from snap import *
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.operations import COLLECTIVES
+from snap._compiler.ir.halves import half_of
+from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.walk import statements
 from snap.api import SnapFunction
 from snap.cli.explain import PRIMITIVES, explain
 
 SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_meet": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid", "snap_grid_vote": "grid"}  # all others: the block's
-CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait|meet)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*)\(")
+CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait|meet)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*|snap_wait)\(")
 # A warp meets before one of its threads arrives at an mbarrier.
 ARRIVAL = re.compile(r"__syncwarp\([^;]*\);\n(?=(?: +(?:if|for) .*\{\n){0,2} +snap_barrier_arrive)")
 
@@ -37,7 +38,7 @@ def in_the_text(cuda: str) -> Counter:
                     found["cluster"] += 2
                 elif name.startswith("snap_grid_broadcast"):
                     found["grid"] += 1
-                elif name.startswith("snap_barrier_wait"):
+                elif name.startswith(("snap_barrier_wait", "snap_wait")):
                     found["mbarrier"] += 1
                 elif not name.endswith("_arrive"):  # of a barrier in two parts, the wait counts
                     found[SPELLED.get(name, "block")] += 1
@@ -63,7 +64,7 @@ def told(kernel: SnapFunction) -> Counter:
                 case synced.MBarrierWait(point=point):
                     assert point in listed
                     found["mbarrier"] += 1
-                case ir.Collective(op) if COLLECTIVES[op].barrier:
+                case ir.Collective(op) if COLLECTIVES[op].barrier and half_of(s) is not SyncHalf.ARRIVE:
                     points = [p for p in listed if p.span == s.span and p.object == op]
                     assert points and all(p.reason for p in points)
                     found[points[0].kind] += len(points)

@@ -69,8 +69,8 @@ def ran(monkeypatch):
 
     calls = []
     stand_ins = {
-        "run_program": lambda typed, synced, args, blocks: calls.append((args, blocks)),
-        "run_adversarial": lambda synced, args, blocks, seed: calls.append((args, blocks, seed)),
+        "run_program": lambda typed, synced, args, blocks, only=None: calls.append((args, blocks)),
+        "run_adversarial": lambda synced, args, blocks, seed, only=None: calls.append((args, blocks, seed)),
     }
     for name, function in stand_ins.items():
         monkeypatch.setitem(vars(snap.machine), name, function)

@@ -83,7 +83,7 @@ MUTANTS = {
     "an index is compared with the next one": (reads_the_next, "linear.footprints", "        return [forms.subtract(x, y) for x, y in zip(a.index, b.index)], []", "        return [forms.subtract(x, forms.add(y, forms.number(-1))) for x, y in zip(a.index, b.index)], []"),
     "sums with two numbers differ": (reads_the_next, "linear.footprints", "any(not x[1] and not y[1] and x[0] != y[0]", "any(x[0] != y[0]"),
     "the first thread is the larger one": (reads_the_last, "linear.overlap", "[both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]", "apart"),
-    "a warp is one thread": (reads_backwards, "linear.overlap", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=1):", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):"),
+    "a warp is one thread": (reads_backwards, "linear.overlap", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=ONE):", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=WARP1.shape):"),
 }
 
 

@@ -71,7 +71,7 @@ def test_without_a_solver_it_is_unknown(monkeypatch):
     import snap.prove as folder
 
     monkeypatch.setattr(folder, "SOLVERS", ("z3", "no_such_solver"))
-    typed = type("Typed", (), {"name": "k", "span": HERE, "uid": 1, "body": (), "trusted": ()})()
+    typed = type("Typed", (), {"name": "k", "span": HERE, "uid": 1, "body": (), "trusted": (), "text": None})()
     found = prove(Task(typed, lambda: typed))
     assert found.verdict is Verdict.UNKNOWN and len(found.open) == len(folder.PROPERTIES)
     assert found.obligations[0].reason == "the solver no_such_solver is not installed: pip install snap-gpu[prove]"

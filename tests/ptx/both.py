@@ -16,13 +16,13 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
     blocks_of: list[int] = []
     run = Launcher._run_on_cpu
 
-    def both(self, bound, blocks, seed, seconds):
+    def both(self, bound, blocks, seed, *others):
         if not blocks or seed is not None:
-            return run(self, bound, blocks, seed, seconds)
+            return run(self, bound, blocks, seed, *others)
         given = [(arg, param.elem.name) for arg, param in zip(bound.args, self.signature.params) if hasattr(arg, "pointer")]
         arrays = [arg for arg, _ in given]
         before = [_copy(arg) for arg in arrays]
-        run(self, bound, blocks, seed, seconds)
+        run(self, bound, blocks, seed, *others)
         after = [_copy(arg) for arg in arrays]
         for arg, old in zip(arrays, before):
             _put(arg, old)

@@ -82,7 +82,7 @@ def examples(compile: Compile) -> tuple[list[str], list[str]]:
 
     kept = simulate.compile_ptx, Launcher._run_on_cpu
     simulate.compile_ptx = lambda text, architecture, **_: compile(text, architecture.replace("sm", "compute"), ())
-    Launcher._run_on_cpu = lambda self, bound, blocks, seed, seconds: self._run_ptx(bound, blocks, None, None, None, {})
+    Launcher._run_on_cpu = lambda self, bound, blocks, seed, *others: self._run_ptx(bound, blocks, None, None, None, {})
     sys.path.insert(0, str(HERE.parents[1] / "examples"))
     good, wrong = [], []
     try:

@@ -193,12 +193,12 @@ def test_programs_of_the_corpus_compute_the_same(name, monkeypatch):
     program = next(p for p in OK if p.name == f"tests/ok/{name}.py")
     compared, run_on_cpu = [], Launcher._run_on_cpu
 
-    def both(self, bound, blocks, seed, seconds):
+    def both(self, bound, blocks, seed, *others):
         from snap.host.arguments.arrays import as_numpy
 
         arrays = [as_numpy(a) for a in bound.args if hasattr(a, "pointer")]
         before = [a.copy() for a in arrays]
-        run_on_cpu(self, bound, blocks, seed, seconds)
+        run_on_cpu(self, bound, blocks, seed, *others)
         expected = [a.copy() for a in arrays]
         if blocks and len(compared) < 4:
             for a, old in zip(arrays, before):

@@ -399,11 +399,11 @@ def _checked(monkeypatch, checks, **options) -> None:
     monkeypatch.setattr(launch, "run", lambda *args, **more: run(*args, **(more | {"checks": checks} | options)))
     on_cpu = Launcher._run_on_cpu
 
-    def instead(self, bound, blocks, seed, seconds):
+    def instead(self, bound, blocks, seed, *others):
         if blocks and seed is None:
             self._run_ptx(bound, blocks, None, None, None, {})
         else:
-            on_cpu(self, bound, blocks, seed, seconds)
+            on_cpu(self, bound, blocks, seed, *others)
 
     monkeypatch.setattr(Launcher, "_run_on_cpu", instead)
 

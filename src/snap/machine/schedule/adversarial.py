@@ -18,7 +18,7 @@ import numpy as np
 
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import SWIZZLE_PERIOD, WARP, WIDEST
-from snap._compiler.ir.strides import NUMBERS
+from snap._compiler.ir.strides import NUMBERS, GroupShape
 from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.walk import at_launch, statements
 from snap.machine import watching
@@ -462,5 +462,5 @@ def _concerns(key: tuple, lanes: WarpLanes) -> bool:
         return True
     if kind is PointKind.CLUSTER:
         return block // lanes.launch.blocks_per_cluster == group
-    threads = lanes.thread[0]
-    return block == group and (n == 0 or bool(((threads >= first) & (threads < first + n)).any()))
+    members = n.members if isinstance(n, GroupShape) else range(n)
+    return block == group and (not n or bool(np.isin(lanes.thread[0] - first, members).any()))

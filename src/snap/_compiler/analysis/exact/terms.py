@@ -233,7 +233,7 @@ class Terms:
         return max(low, least), min(high, most)
 
     def _multiple(self, p: Poly) -> Range | None:
-        """Where it lies as a multiple of what is known: `x % 8 * 4` is at most 28."""
+        """Find its ends as those of a multiple of what is known: `x % 8 * 4` is at most 28."""
         k = math.gcd(*p.terms.values()) if len(p.terms) > 1 else 1
         one = Poly({mono: n // k for mono, n in p.terms.items()}) if k > 1 else p
         known = self._spans.get(one) or _of_remainder(one)

@@ -48,7 +48,7 @@ class Memo:
         self.systems = Systems()
 
     def old(self, f: Footprint) -> list[LinearAtom]:
-        """What a footprint depends on of earlier iterations."""
+        """List what a footprint depends on of earlier iterations."""
         found = self.earlier.get(f)
         if found is None:
             named = forms.atoms([*(f.index or ()), *f.facts])

@@ -74,7 +74,7 @@ LAYERS = {
     "dropout": ("_layers.dropouts", "dropout_kernel", "BF16, 8, True, True"),
     "adamw": ("_layers.optimizers", "adamw_kernel", "F32, BF16, 4, True, True, True"),
     "global norm": ("_layers.optimizers", "squares_kernel", "F32, 4"),
-    "global norm: of sums": ("_layers.optimizers", "norm_kernel", ""),
+    "global norm: of sums": ("_layers.optimizers", "norm_kernel", "True"),
     "zeros": ("_torch.zeros", "zero_kernel", "F32"),
     "attention": ("_attention.kernels", "forward_kernel", "BF16, 64, True, False, True"),
     "attention, gradient: rows": ("_attention.one_pass", "rows_kernel", "BF16, 64, 64, True"),

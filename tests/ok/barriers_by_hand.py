@@ -112,8 +112,7 @@ def check() -> None:
 
 def _teams(x: np.ndarray) -> np.ndarray:
     turned_round = lambda a, n: a.reshape(len(a), -1, n)[:, :, ::-1].reshape(a.shape)  # noqa: E731
-    last = x + 2
-    return turned_round(last, TEAM) + 2 * turned_round(turned_round(turned_round(last, 256), 32), 8)
+    return turned_round(x + 2, TEAM) + 2 * turned_round(turned_round(turned_round(x + 2, 256), 32), 8)
 
 
 def _loop(x: np.ndarray) -> np.ndarray:

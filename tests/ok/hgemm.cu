@@ -188,12 +188,6 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }
@@ -328,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
             }
         } else {
             snap_fewer_registers<24>();
-            if (threadIdx.x / 32 == 8 && snap_elected()) {
+            if (threadIdx.x == 256) {
                 const int extent = M / 128;
                 const int extent_1 = N / 256;
                 #pragma unroll 1

@@ -198,12 +198,6 @@ static __device__ __forceinline__ void snap_box_load_all_2d(void* tile, const sn
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1), "h"(blocks) : "memory");
 }
 
-static __device__ __forceinline__ bool snap_elected() {  // in one thread of the warp
-    unsigned int one;
-    asm volatile("{.reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one;}" : "=r"(one));
-    return one;
-}
-
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }
@@ -347,7 +341,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
         } else {
             const int b = block_index;
             snap_fewer_registers<24>();
-            if (threadIdx.x / 32 == 8 && snap_elected()) {
+            if (threadIdx.x == 256) {
                 const int extent = M / 256;
                 const int extent_1 = N / 256;
                 #pragma unroll 1

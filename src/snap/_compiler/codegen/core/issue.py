@@ -57,14 +57,16 @@ def first_thread(scope: Scope, threads: int | None = None) -> tree.Expr | None:
 # puts each TMA load into a loop over the threads that may be there (ELECT, BRA.U.ANY).  But what the warp executes after
 # the branch it takes for diverged, and puts WARPSYNC before each wgmma: so it is for roles, of which one thread executes
 # all.  Which thread is elected is the hardware's choice, always the same for one mask.  So it is for loads alone, which
-# leave nothing to wait for in the thread that issues them: stores belong to bulk groups of one thread.
+# leave nothing to wait for in the thread that issues them: stores belong to bulk groups of one thread.  And it is not for
+# kernels whose roles move registers (setmaxnreg): there the assembler keeps more of them alive, and one GEMM spilled.
 def acting_thread(scope: Scope, statements: ir.Body) -> tree.Expr | None:
     """The condition for the thread that executes these for the group; None where it is alone anyway."""
     held = scope.place.held(Level.THREAD)
     count = scope.module.threads if scope.place.top is not Level.THREAD else held.count if held is not None else None
     inside = scope.positions[Level.THREAD]
     whole = inside.offset % WARP == 0 and inside.modulus % WARP == 0 and count is not None and count % WARP == 0
-    if scope.elected or inside.zero or not (scope.role and whole and _by_any_thread(statements)):
+    suits = scope.role and whole and not scope.module.fixed_registers and _by_any_thread(statements)
+    if scope.elected or inside.zero or not suits:
         return first_thread(scope)
     one = tree.Call(scope.module.helper(ELECTED), ())
     if count == WARP:

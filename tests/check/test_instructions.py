@@ -228,3 +228,29 @@ def test_what_operands_may_be():
 def test_what_cannot_be_compared(code, more, message):
     with pytest.raises(TypeError, match=message):
         snap.check_instruction(execute(code)["f"], **more)
+
+
+@pytest.mark.parametrize("meaning, said", [("v", "`result` is one value for 32 threads, and it returns several"), ("v.max(-1)", "keepdims=True"), ("v.max(-1, keepdims=True)", None)])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_meaning_gives_one_value_for_those_who_have_one(meaning, said, seed):
+    """Without its dimension, four numbers of four warps would be taken for those of lanes."""
+    k = execute(f"""
+@instruction(warp, text="most({{v}})", meaning=lambda v: {meaning})
+def most(v: int @ thread[1]) -> int:
+    pass
+
+@kernel(threads=128, blocks=1)
+def k(y: ptr(int, (4,))):
+    with each(warp, y) as w:
+        t: int @ thread[1] = 32 * w + id()
+        m: int = most(t)
+        with one(thread, y):
+            y[w] = m
+""")["k"]
+    y = np.zeros(4, np.int32)
+    if said is None:
+        k.launch(y, blocks=1, seed=seed)
+        assert y.tolist() == [31, 63, 95, 127]
+        return
+    with pytest.raises(snap.MachineError, match=said):
+        k.launch(y, blocks=1, seed=seed)

@@ -80,6 +80,7 @@ def run(code: str) -> tuple[np.ndarray, np.ndarray]:
         ("w = W(1.0)\nbump(w, i)\nx[i] = w.n\ny[i] = w.a", lambda i: i + 3, 1.0),
         ("w = W(1.0, i) if i < 16 else W(2.0, 0)\nx[i] = w.n\ny[i] = 0.0", lambda i: i * (i < 16), 0.0),
         ("w = W(1.0)._replace(n=i)\nx[i] = w.n\ny[i] = w.a", lambda i: i, 1.0),
+        ("w = W(1.0, i)\nw = w._replace(a=2.0)\nu = w._replace(n=5)\nx[i] = w.n + u.n\ny[i] = u.a", lambda i: i + 5, 2.0),
         ("ws: W[2] = [W(1.0, i), W(2.0)]\nx[i] = ws[0].n + ws[1].n\ny[i] = ws[i % 2].a - i % 2", lambda i: i + 3, 1.0),
     ],
 )

@@ -31,9 +31,25 @@ def by_groups(function: Callable[..., Any], of: int, active: np.ndarray, given: 
         if isinstance(x, (tuple, list)):
             return tuple(map(back, x))
         x = np.asarray(x)
+        if x.ndim and (x.ndim < 2 or x.shape[-2] != part.sum() or x.shape[-1] not in (1, of)):
+            wanted = f"({part.sum()}, {of}), or ({part.sum()}, 1): one value of each group, `v.max(-1, keepdims=True)`"
+            raise ValueError(f"a result has the shape {x.shape}, and groups and lanes are {wanted}")
         outer = x.shape[:-2]
         made = np.zeros((*outer, len(part), of), x.dtype)
         made[..., part, :] = x
         return made.reshape(*outer, blocks, threads + short)[..., :threads]
 
     return back(function(**{name: there(x) for name, x in given.items()}))
+
+
+def one_for_each(n: int, active: np.ndarray, value: Any, name: str) -> None:
+    """Refuse a result that differs among the n threads that have one value of it."""
+    for x in value if isinstance(value, tuple) else (value,):
+        x = np.broadcast_to(np.asarray(x), active.shape)
+        n = min(n, x.shape[-1])
+        short = [(0, 0), (0, -x.shape[-1] % n)]
+        rows, there = (np.pad(one, short).reshape(len(one), -1, n) for one in (x, active))
+        first = np.take_along_axis(rows, there.argmax(-1)[..., None], -1)
+        same = (rows == first) | (rows != rows) & (first != first)
+        if not (same | ~there).all():
+            raise ValueError(f"{name} is one value for {n} threads, and it returns several")

@@ -7,10 +7,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.hardware import BLOCK_THREADS, WARP
 from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.synced import meets
-from snap._compiler.ir.types import BLOCK1, Level, Place, Privilege, Vector, as_element, scalar_of
+from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege, Vector, as_element, scalar_of
 from snap._compiler.ir.walk import own_expressions, target_type
 from snap.machine.lanes.lanes import Watched
 from snap.machine.lanes.locals import Layout
@@ -283,8 +283,10 @@ def unsafe(w: Writing, s: ir.Unsafe) -> None:
     if s.type is not None:
         written = (("", s.type), *written)
     into = w.intern(written, ("results", s.number), "U")
-    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {into}, {w.site(s.span, 'unsafe')}, {s.lanes})"
     targets = [*([s.target] if s.type is not None else []), *(target for _, target in s.results)]
+    agreed = w.intern(tuple(map(_agreed, targets)), ("agreed", s.number), "U")
+    site = w.site(s.span, "unsafe")
+    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {into}, {site}, {s.lanes}, {agreed})"
     if all(t is None for t in targets):
         w.emit(text)
         return
@@ -292,6 +294,12 @@ def unsafe(w: Writing, s: ir.Unsafe) -> None:
     for k, target in enumerate(targets):
         if target is not None:
             assign(w, target, f"{found}[{k}]")
+
+
+def _agreed(target: ir.Target | None) -> int:
+    """Count the threads of a block that have one value there; 0 where each has its own."""
+    p = target.var.privilege if isinstance(target, ir.VarTarget) else THREAD1
+    return 0 if p == THREAD1 else p.n if p.level is Level.THREAD else BLOCK_THREADS
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------

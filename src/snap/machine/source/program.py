@@ -27,7 +27,7 @@ from snap.machine.flight import flights, mbarriers
 from snap.machine.lanes import boxes, masks, matrix, numbers, tensor, warps
 from snap.machine.lanes import locals as local_arrays
 from snap.machine.lanes.atomics import atomic
-from snap.machine.lanes.groups import by_groups
+from snap.machine.lanes.groups import by_groups, one_for_each
 from snap.machine.lanes.lanes import FaultSite, Lanes
 from snap.machine.schedule.spinning import separable, waiting_loops
 from snap.machine.schedule.standstill import apart
@@ -114,14 +114,22 @@ def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
 
 
 def unsafe(
-    lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, results: tuple, site: FaultSite, together: int
+    lanes: Lanes,
+    cpu: Callable | None,
+    m,
+    values: dict,
+    memory: dict,
+    results: tuple,
+    site: FaultSite,
+    together: int,
+    agreed: tuple,
 ) -> list:
     """Run the Python function that stands for CUDA text; give what it returns, one array for each of `results`.
 
     It gets values as (blocks, threads) arrays, local arrays as (elements, blocks, threads), and memory as arrays that
     begin at the element named: (elements,) for global memory, (blocks, elements) for shared; `active`, if it takes
     that, says which threads take part.  together: of an instruction, how many threads are a group; then values are
-    (groups, lanes) arrays of whole groups that take part.
+    (groups, lanes) arrays of whole groups that take part.  agreed: of each result, how many threads have one value.
     """
     if cpu is None:
         raise MachineError(
@@ -145,7 +153,11 @@ def unsafe(
     lanes.launch.changes += 1
     try:
         found = cpu(**given) if not together else by_groups(cpu, together, lanes.active(m), given)
-        return _results(lanes, found, results)
+        made = _results(lanes, found, results)
+        for (name, _), value, n in zip(results, made, agreed):
+            if n:
+                one_for_each(n, lanes.active(m), value, f"`{name or 'result'}`")
+        return made
     except MachineError:
         raise
     except Exception as error:

@@ -81,6 +81,7 @@ class Memory:
     lowered: Lowering | None = None  # set while a partition or claim of this name is open
     claim: ClaimUse | None = None
     record: RecordType | None = None  # of memory of records, whose indices are those of elements
+    inner: tuple[int, ...] = ()  # extents of a field that is an array: the last indices, which are constants
 
     @property
     def elem(self) -> Element:

@@ -43,7 +43,11 @@ def _word_of(c: Checker, e: tree.Expr) -> str | None:
     if type(called) is tree.Name:
         found = c.names.get(called.id, WITHOUT_IMPORT.get(called.id)) if c.lookup(called.id) is None else None
     else:
-        found = resolve(c, called) if isinstance(called, tree.Attribute) else None
+        root: tree.Expr = called
+        while isinstance(root, tree.Attribute):
+            root = root.value
+        outside = root is not called and isinstance(root, tree.Name) and root.id in c.names and not c.lookup(root.id)
+        found = resolve(c, called) if outside else None
     return found.word if isinstance(found, Marker) else None
 
 

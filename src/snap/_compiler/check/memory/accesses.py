@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.explain import const_label, declared, read_by_one_help, read_down
 from snap._compiler.check.core.operands import in_order, may_change, never_written
 from snap._compiler.check.core.scalars import scalar
@@ -61,6 +62,22 @@ def foreign(c: Checker, block: ir.Expr | None) -> ir.Expr | None:
     return None if isinstance(block, ir.Read) and block.var.uid in c.own_ranks else block
 
 
+# T-Field-Index: x : ptr(R), R.f : t[n], k is a constant, 0 <= k < n => G |- x[i].f[k] : t @ p
+# The fields of a record follow one another in memory; machines and proofs see the bounds of the whole array alone.
+def _inside_of_its_field(c: Checker, memory: Memory, items: tuple[tree.Expr, ...]) -> None:
+    """Ask that the indices of a field that is an array are constants inside of it."""
+    for item, n in zip(items[len(items) - len(memory.inner) :], memory.inner):
+        what = f"the index of an array in a record in memory, `{memory.handle.name}`,"
+        way = "; or loop with `unroll(range(...))`, or copy the record first: `r = x[i]`, then `r.v[j]`"
+        k = constant_int(c, item, what, way)
+        if not 0 <= k < n:
+            raise c.type_error(
+                f"index {k} is outside of this array of `{memory.handle.name}`, which has {n}",
+                item.span,
+                help=f"it counts from 0 to {n - 1}",
+            )
+
+
 def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
         raise c.type_error(
@@ -69,6 +86,7 @@ def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want,
             secondary=declared(memory.handle),
             help="give one index for each dimension; all of them in one pair of brackets: `x[i, j]`",
         )
+    _inside_of_its_field(c, memory, items)
     mark = len(c.out)
     index = indices(c, items, want)
     _placed_before(c, memory, c.out[mark:], span)

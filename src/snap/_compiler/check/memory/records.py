@@ -276,7 +276,7 @@ def _seen_as(c: Checker, memory: Memory, elem: Element, leaf: RecordLeaf | None,
     if extents is not None:
         extents = (*extents, *(_number(n, I32, span) for n in inner))
     seen = ir.MemView(memory.view.obj, elem, shape)
-    return Memory(memory.handle, seen, made, extents, memory.lowered, memory.claim)
+    return Memory(memory.handle, seen, made, extents, memory.lowered, memory.claim, inner=inner)
 
 
 def _plus(a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:

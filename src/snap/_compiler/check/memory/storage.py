@@ -391,7 +391,19 @@ def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | Non
                 else "name a `ptr(...)` parameter or a `shared(...)` array, without an index"
             ),
         )
+    if what.startswith("`atomic."):
+        of_one_value(c, found, what, e.span)
     return found
+
+
+def of_one_value(c: Checker, memory: Memory, what: str, span: Span) -> None:
+    if memory.record is not None:
+        raise c.type_error(
+            f"an element of `{memory.handle.name}` is a `{memory.record}`, and {what} takes one value",
+            span,
+            help="assign the record, or each of its fields; for atomics and asynchronous copies keep the field in an"
+            " array of its own",
+        )
 
 
 def no_pipeline(c: Checker, e: tree.Expr, what: str) -> None:
@@ -410,6 +422,7 @@ def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[M
     if isinstance(e, tree.Subscript):
         found = storage(c, e.value, want.privilege)
         if isinstance(found, Memory):
+            of_one_value(c, found, what, e.span)
             return found, access(c, found, e.index, want, e.span)
     raise c.type_error(
         f"{what} takes an element of memory, such as `tile[row, column]`",

@@ -14,7 +14,7 @@ from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.accesses import access, writable
 from snap._compiler.check.memory.records import plain
-from snap._compiler.check.memory.storage import LocalArray, storage
+from snap._compiler.check.memory.storage import LocalArray, of_one_value, storage
 from snap._compiler.check.memory.tables import is_array
 from snap._compiler.check.operations.arithmetic import cast_word
 from snap._compiler.check.operations.expressions import COMPONENTS, array_index, not_indexed
@@ -60,6 +60,7 @@ def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Elem
             found = storage(c, value)
             if isinstance(found, Memory):
                 writable(c, found, e.span)
+                of_one_value(c, found, "this", e.span)
                 made = access(c, found, index, Want(THREAD1, "is one thread's own index"), e.span)
                 return ir.MemTarget(made, span=e.span), found.elem, THREAD1
             if isinstance(found, LocalArray):

@@ -1,6 +1,6 @@
 """Of each kernel of the library the instance that does most: its module, the function that makes it, and for what."""
 
-CONSTANTS = {"TILE": 16, "ROWS": 8}  # of the generic examples
+CONSTANTS = {"TILE": 16, "ROWS": 8, "T": float, "N": 32}  # of the generic examples
 KERNELS = {
     "reduction": ("_parallel.reduction", "reduction", "F32, F32, F32, 4, 'add', 0.0"),
     "scan": ("_parallel.scanning", "scan_kernel", "F32, F32, 4, 'add', False, 0.0"),

@@ -300,3 +300,23 @@ def test_blocks_that_have_met_by_hand_have_begun():
     k[4](x, y)
     assert (y.reshape(2, 2, 64) == x.reshape(2, 2, 64)[:, ::-1]).all()
     assert k.races(x, y, blocks=4) == []
+
+
+def test_a_loop_that_ends_by_break_alone_is_left_as_the_break_leaves_it():
+    @kernel(threads=64, blocks=1)
+    def left_by_break(y: ptr(int, (64,)), n: int):
+        with each(block, y):
+            m: int = 0
+            intrinsic.arrive()
+            while True:
+                intrinsic.wait()
+                if m >= n:
+                    break
+                m += 1
+                intrinsic.arrive()
+            with each(thread, y) as t:
+                y[t] = m
+
+    y = np.zeros(64, np.int32)
+    left_by_break(y, 5)
+    assert (y == 5).all() and not left_by_break.races(y, 5, seeds=3)

@@ -142,7 +142,8 @@ class Forward(Generic[S]):
             found = self.round(s, self.fork(top))
             grown = self.joined([top, *found.back], s)
             if grown == top:
-                return self.joined([*(found.back if self.runs(s) else [found.test]), *found.breaks], s)
+                ends = found.back if self.runs(s) else [] if endless(s) else [found.test]
+                return self.joined([*ends, *found.breaks], s)
             top = grown
         return None
 
@@ -167,3 +168,8 @@ class Forward(Generic[S]):
         self.returned.append([])
         end = self.inside(s, 0, s.function.body, state)
         return self.joined([end, *self.returned.pop()], s)
+
+
+def endless(s: ir.For | ir.While) -> bool:
+    """Decide whether a loop ends by `break` and `return` alone."""
+    return isinstance(s, ir.While) and isinstance(s.cond, ir.Const) and bool(s.cond.value)

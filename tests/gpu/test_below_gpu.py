@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -67,3 +70,18 @@ def test_generated_programs(family):
         kernel[case.blocks](*want)
         assert all((np.asarray(w) == np.asarray(g)).all() for w, g in zip(want, on_gpu(kernel, case))), case.name
     assert accepted > 20
+
+
+@pytest.mark.xfail(reason="an H200 gave another result on 2026-11-19, and it is not known why", strict=False)
+def test_a_program_that_was_different():
+    """The CPU machine, in every schedule, and the PTX machine agree about it."""
+    k = runpy.run_path(str(Path(__file__).parent / "different" / "loops_6200000196.py"))["k"]
+    src = (np.arange(1024, dtype=np.uint32) ** 2 % 1013).astype(np.uint32)
+    arguments = lambda: [np.zeros(128, np.uint32), np.arange(128, dtype=np.uint32), src.copy(), 3, 1]  # noqa: E731
+    want = arguments()
+    k[2](*want)
+    for _ in range(LAUNCHES):
+        given = [OnDevice(a) if isinstance(a, np.ndarray) else a for a in arguments()]
+        k.launch(*given, blocks=2, target="gpu")
+        torch.cuda.synchronize()
+        assert (given[0].back() == want[0]).all()

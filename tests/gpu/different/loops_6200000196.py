@@ -1,7 +1,9 @@
 """A generated program (loops:6200000196) of which an H200 gave another result than both machines, 2026-11-19; why is not known."""
 
 from __future__ import annotations
+
 from snap import *
+
 
 @kernel
 @requires(grid[1], block[1], thread[64])
@@ -15,17 +17,17 @@ def k(out: ptr(u32) @ grid[1], space: ptr(u32) @ grid[1], src: ptr(const(u32)) @
                 u: int = b
                 v: u32 @ thread[1] = u32(i)
                 s1: shared(u32[64])
-                with partition(s1, p=thread[1], f=lambda k: ((t / 8 * 8 + (7 - t % 8))) + 64 * k) as m2:
+                with partition(s1, p=thread[1], f=lambda k: (t / 8 * 8 + (7 - t % 8)) + 64 * k) as m2:
                     m2[0] = v + 0
                 s3: shared(u16[64])
-                with partition(s3, p=thread[1], f=lambda k: ((t / 32 * 32 + (31 - t % 32))) * 1 + k) as m4:
+                with partition(s3, p=thread[1], f=lambda k: (t / 32 * 32 + (31 - t % 32)) * 1 + k) as m4:
                     m4[0] = u16(v + 0)
                 with partition(s3, p=thread[1], f=lambda k: (int((u32(t) + u32(10)) % u32(64))) + 64 * k) as m5:
                     m5[0] = u16(u32(m5[0]) * 3 + v + s1[0 + t / 2])
                 x6: int @ thread[1] = (t ^ 47)
                 if u >= 0:
                     s7: shared(u32[128])
-                    with partition(s7, p=thread[1], f=lambda k: (((t ^ 1) if u % 2 == 0 else t)) * 2 + k) as m8:
+                    with partition(s7, p=thread[1], f=lambda k: ((t ^ 1) if u % 2 == 0 else t) * 2 + k) as m8:
                         m8[0] = v + 0
                         m8[1] = v + 1
                     with partition(s3, p=thread[1], f=lambda k: (min(t, 63)) * 1 + k) as m9:
@@ -36,7 +38,7 @@ def k(out: ptr(u32) @ grid[1], space: ptr(u32) @ grid[1], src: ptr(const(u32)) @
                     with partition(s7, p=thread[1], view=(views.chunks(2))[63 - (x10)]) as m11:
                         m11[1] = v ^ u32(t) + u32(s3[int(src[1023 - t] % 64)])
                     for _ in range(2):
-                        with partition(s3, p=thread[1], f=lambda k: ((t / 2 * 2 + (1 - t % 2))) + 64 * k) as m12:
+                        with partition(s3, p=thread[1], f=lambda k: (t / 2 * 2 + (1 - t % 2)) + 64 * k) as m12:
                             m12[0] = u16(u32(t) * 7 + v)
                             m12[0] = u16(u32(m12[0]) * 3 + v)
                         with group(thread[8]):

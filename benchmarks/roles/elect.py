@@ -88,7 +88,7 @@ def both(make: Callable[[], object]) -> dict:
 
 
 def count(kernel) -> tuple[int, int]:
-    """How many instructions there are, and how many loops around what one thread issues."""
+    """Count instructions, and loops around what one thread issues."""
     lines = [line for line in disassembled(kernel.cubin("sm_90a")).splitlines() if line.lstrip().startswith("/*")]
     return len(lines), sum(LOOP in line for line in lines)
 

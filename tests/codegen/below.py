@@ -145,7 +145,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
 
 def drawn() -> Iterator[tuple[str, SnapFunction]]:
     """What torments accumulators and parts of warps; of generated programs those that are accepted."""
-    yield from (("votes of parts", below_kernels.votes), ("an accumulator that goes on", below_kernels.carried))
+    yield from (("votes of parts", below_kernels.votes), ("votes apart", below_kernels.votes_apart), ("an accumulator that goes on", below_kernels.carried))
     for seed in range(DRAWN):
         yield f"products {seed}", product_kernels.drawn(seed)
     for family in FAMILIES:

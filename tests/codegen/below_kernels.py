@@ -1,6 +1,7 @@
 """Kernels of which the compilers below once made something wrong, where the text said a little more, or a little less, than it says now.
 
-`votes`: parts of a warp vote in a loop whose iterations all lanes begin together.  `carried`: an accumulator is read while it goes on, and is in
+`votes`: parts of a warp vote in a loop whose iterations all lanes begin together; `votes_apart`: in branches that
+parts take alone.  `carried`: an accumulator is read while it goes on, and is in
 flight where the loop ends.  `kept`: an element is kept while its accumulator goes on, and others are read before any wgmma has written them.
 `touched`: a thread adds to an accumulator that is in flight on another way to the same fence.  tests/gpu/test_below_gpu.py runs them.
 """
@@ -32,11 +33,35 @@ def votes(out: ptr(u32) @ grid[1], x: ptr(const(u32)) @ grid[1], n: int @ grid[1
                 mine[0] = v
 
 
-def by_lanes_that_are_there(text: str) -> str:
-    """The votes and matches as they were: of the mask's lanes, as CUDA has it, which the assembler does not keep to."""
-    text = text.replace("__ballot_sync(lanes, vote) & lanes", "__ballot_sync(lanes, vote)")
-    text = text.replace("snap_ballot_of(lanes, vote) != 0", "__any_sync(lanes, vote)").replace("snap_ballot_of(lanes, vote) == lanes", "__all_sync(lanes, vote)")
-    return text.replace("__match_any_sync(lanes, value) & lanes", "__match_any_sync(lanes, value)")
+@kernel
+@requires(grid[1], block[1], thread[64])
+def votes_apart(out: ptr(u32) @ grid[1], x: ptr(const(u32)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                v: u32 @ thread[1] = x[i]
+                f: float @ thread[1] = float(v % 3) - 1.0
+                for k in range(n):
+                    with group(thread[8]):
+                        some: u32 @ thread[8] = intrinsic.ballot(v % 3 == 0)
+                        for r in unroll(range(2)):
+                            if some % 5 != 1:
+                                v = v + u32(intrinsic.all(v % 7 != 2))
+                                v = v * 3 + intrinsic.match_all(v & 1)
+                                v = v + intrinsic.match_any(f * float(v & 1))
+                    with group(thread.every(2)[4]):
+                        some2: u32 @ thread.every(2)[4] = intrinsic.ballot(v % 3 == 0)
+                        if some2 != 1:
+                            v = v + intrinsic.ballot(v % 5 == 0) * 3
+                            v = v + u32(intrinsic.any(v % 7 == 2)) + intrinsic.match_any(i64(v) % 3)
+                    intrinsic.syncthreads()
+                mine[0] = v
+
+
+def by_their_masks(text: str) -> str:
+    """The votes and matches with the masks of their parts, as CUDA has it, which the assembler does not keep to."""
+    return text.replace("(0xffffffffu, vote) & lanes", "(lanes, vote)").replace("(0xffffffffu, value) & lanes", "(lanes, value)")
 
 
 @kernel

@@ -1,37 +1,34 @@
-"""Votes, matches and reductions of parts of a warp, in PTX and in SASS: what they decide does not depend on which other lanes are there.
+"""Votes, matches and reductions of parts of a warp, in PTX and in SASS.
 
-The assembler lets all lanes vote that have just met again, whatever the mask says.  So `ptx` wants nothing of a part but bits of lanes (ballots and
-matches), and these cleared of other lanes before anything else is done with them.  `sass` looks whether the assembler keeps to it: what looks at the
-lanes that there are stands behind a WARPSYNC (or a BRA.DIV) for the lanes of the mask, or its bits are cleared.
+`ptx`: none has the mask of a part.  The assembler lets all lanes vote that have just met again, whatever the mask says, and sends one part after the
+other through the code behind the vote (WARPSYNC.EXCLUSIVE).  `apart` looks whether they are together again, on every way, where an instruction wants
+the whole warp: a barrier of the block, a product, a matrix that is loaded.  They are after a BSYNC of what was opened (BSSY) while they were together,
+and after a WARPSYNC.ALL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from codegen.flow import Instruction, forward
 
 ALL = {"-1", "0xffffffff", "4294967295"}
-_BITS = ("ballot", "match.any")
-_CLEARS = ("and", "lop3", "LOP3")
 
 
 def findings(ptx: list[Instruction], sass: list[Instruction] = ()) -> list[str]:
     masks = _masks(ptx)
-    return [*_in_ptx(ptx, masks), *_in_sass(ptx, sass, masks)]
+    return [
+        *(
+            f"looks at lanes beyond its mask, where there are any: {one.text}"
+            for one in ptx
+            if _votes(one) and _partial(one, masks)
+        ),
+        *(f"parts of a warp come one by one: {one.text}" for one in apart(sass)),
+    ]
 
 
-def _kind(one: Instruction) -> str | None:
-    """Of PTX: "vote", "ballot", "match.any", "match.all", "redux", if it has a mask."""
-    if ".sync" not in one.op:
-        return None
-    if one.op.startswith("vote"):
-        return "ballot" if "ballot" in one.op else "vote"
-    return next((kind for kind in ("match.any", "match.all", "redux") if one.op.startswith(kind)), None)
-
-
-# ---- PTX ---------------------------------------------------------------------------------------------------------------------------------
+def _votes(one: Instruction) -> bool:
+    return ".sync" in one.op and one.op.startswith(("vote", "match", "redux"))
 
 
 def _masks(code: list[Instruction]) -> dict[str, set[str]]:
@@ -48,67 +45,35 @@ def _partial(one: Instruction, masks: dict[str, set[str]]) -> bool:
     return not (mask in ALL or (mask in masks and masks[mask] <= ALL))
 
 
-def _in_ptx(code: list[Instruction], masks: dict[str, set[str]]) -> Iterator[str]:
-    for one in code:
-        kind = _kind(one)
-        if kind is None or not _partial(one, masks):
-            continue
-        if kind not in _BITS:
-            yield f"looks at lanes beyond its mask, where there are any: {one.text}"
-            continue
-        for use in code:
-            if one.defs[0] in use.uses and use is not one and not (use.op.startswith(_CLEARS) and one.operands[-1] in use.uses):
-                yield f"takes lanes beyond the mask of `{one.text}`: {use.text}"
+_OF_WARPS = re.compile(r"BAR|[A-Z]*MMA|LDSM|STSM|USETMAXREG|ELECT")
 
 
-# ---- SASS --------------------------------------------------------------------------------------------------------------------------------
+def apart(code: list[Instruction]) -> list[Instruction]:
+    """Those that want a whole warp, where its parts may come one by one."""
+    before = (
+        forward(
+            code,
+            (False, frozenset()),
+            lambda at, held: _together(code[at], held),
+            lambda a, b: (a[0] or b[0], a[1] & b[1]),
+        )
+        if code
+        else []
+    )
+    return [one for one, held in zip(code, before) if held is not None and held[0] and _OF_WARPS.match(one.op)]
 
 
-def _in_sass(ptx: list[Instruction], code: list[Instruction], masks: dict[str, set[str]]) -> Iterator[str]:
-    """Of the kinds that the PTX has of parts alone: what is for the whole warp looks the same."""
-    parts = {kind for one in ptx if (kind := _kind(one)) and _partial(one, masks)}
-    whole = {kind for one in ptx if (kind := _kind(one)) and not _partial(one, masks)}
-    if "ballot" in parts:
-        parts.add("vote")  # which may be made of one
-    guarded = forward(code, False, lambda at, held: _guards(code[at], held), lambda a, b: a and b) if parts and code else []
-    for at, (one, held) in enumerate(zip(code, guarded)):
-        kind = _sass_kind(one)
-        if kind in parts - whole and held is False and not (kind in _BITS and _cleared(code, at)):
-            yield f"looks at all lanes that are there: {one.text}"
-
-
-def _sass_kind(one: Instruction) -> str | None:
+def _together(one: Instruction, held: tuple[bool, frozenset[str]]) -> tuple[bool, frozenset[str]]:
+    """Whether parts are apart, and what was opened while they were not."""
+    parts, opened = held
+    where = one.operands[0].strip() if one.operands else ""
     match one.op.split("."):
-        case ["VOTE", *_]:
-            voters = one.operands[-1].strip()
-            return None if voters == "PT" else "ballot" if re.match(r"\s*U?R\d", one.operands[0]) else "vote"
-        case ["MATCH", which, *_]:
-            return f"match.{which.lower()}"
-        case ["REDUX", which, *_]:
-            return None if which == "OR" else "redux"  # by which the assembler compares masks itself
-    return None
-
-
-def _guards(one: Instruction, held: bool) -> bool:
-    """Whether no lanes but those of a mask run from here on."""
-    if one.op.startswith(("WARPSYNC.EXCLUSIVE", "WARPSYNC.COLLECTIVE", "BRA.DIV")):
-        return True
-    return held and not one.op.startswith(("BSYNC", "WARPSYNC", "BAR", "SYNCS", "CALL", "RET"))
-
-
-def _cleared(code: list[Instruction], at: int) -> bool:
-    """Whether the next use of the bits, on every way, clears some of them by another register."""
-    bits = code[at].defs[0]
-    seen, waiting = set(), list(code[at].next)
-    while waiting:
-        here = waiting.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        one = code[here]
-        if bits in one.uses:
-            if not (one.op.startswith(_CLEARS) and sum(use.startswith(("R", "UR")) for use in one.uses) > 1):
-                return False
-        elif bits not in one.defs:
-            waiting += one.next
-    return True
+        case ["WARPSYNC", "EXCLUSIVE", *_]:
+            return True, opened
+        case ["WARPSYNC", "ALL", *_]:
+            return False, opened
+        case ["BSSY", *_]:
+            return parts, opened - {where} if parts else opened | {where}
+        case ["BSYNC", *_]:
+            return parts and where not in opened, opened
+    return held

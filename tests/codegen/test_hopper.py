@@ -282,7 +282,7 @@ def barrier_kernel(make, cluster=0, everywhere=False, threads=128):
     "by, text",
     [
         (THREAD1, "snap_barrier_arrive(&ready[1]);"),
-        (Privilege(Level.THREAD, 8), "__syncwarp(0xffu << (threadIdx.x & 24));\nif (threadIdx.x % 8 == 0) {\n    snap_barrier_arrive(&ready[1]);\n}"),
+        (Privilege(Level.THREAD, 8), "__syncwarp();\nif (threadIdx.x % 8 == 0) {\n    snap_barrier_arrive(&ready[1]);\n}"),
         (WARP1, "__syncwarp();\nif (threadIdx.x % 32 == 0) {\n    snap_barrier_arrive(&ready[1]);\n}"),
         (Privilege(Level.THREAD, 64), "if (threadIdx.x % 64 == 0) {\n    snap_barrier_arrive(&ready[1]);\n}"),
         (BLOCK1, "if (threadIdx.x == 0) {\n    // tile: read, then filled again (lines 7 and 9)\n    snap_barrier_arrive(&ready[1]);\n}"),

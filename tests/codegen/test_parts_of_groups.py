@@ -26,15 +26,44 @@ def parts(x: ptr(const(int)), out: ptr(int), by: int):
         intrinsic.syncwarp()
 
 
-def test_parts_of_a_warp_have_masks_of_their_own():
-    text, mask = parts.cuda(), "0xffu << (threadIdx.x & 24)"
-    assert f"snap_ballot_of({mask}, v > 3) >> (threadIdx.x & 24)" in text and "__ballot_sync(lanes, vote) & lanes;" in text
-    assert f"__shfl_xor_sync({mask}, v, by & 7, 8)" in text and f"__shfl_xor_sync({mask}, v, 1, 8)" in text
-    assert f"__shfl_sync({mask}, v, by, 8)" in text
-    assert f"snap_reduce_add_i32_of<8>({mask}, v > 2 ? v : 0)" in text
-    assert f"snap_match_all_i32_of({mask}, v) >> (threadIdx.x & 24)" in text
-    assert "threadIdx.x % 8 == 0" in text and f"__syncwarp({mask});" in text and "0xffffffffu" not in text
+@kernel(threads=64)
+def parts_apart(x: ptr(const(int)), out: ptr(int), by: int):
+    i: int @ thread[1] = id()
+    with partition(out, p=thread[1], offset=i) as mine, group(thread[N]):
+        v: int @ thread[1] = x[i]
+        some: u32 @ thread[N] = intrinsic.ballot(v > 3)
+        if some > 7:
+            mine[0] = int(intrinsic.ballot(v > 3))
+            mine[0] = intrinsic.shfl(v, by)
+            mine[0] = intrinsic.reduce_add(v, where=v > 2)
+            mine[0] = int(intrinsic.match_all(v))
+            intrinsic.syncwarp()
+
+
+MASK, LANES = "0xffffffffu", "0xffu << (threadIdx.x & 24)"
+
+
+def test_parts_vote_within_the_warp():
+    """All lanes of the warp come by."""
+    text = parts.cuda()
+    assert f"snap_ballot_within({LANES}, v > 3) >> (threadIdx.x & 24)" in text and f"__ballot_sync({MASK}, vote) & lanes;" in text
+    assert f"__shfl_xor_sync({MASK}, v, by & 7, 8)" in text and f"__shfl_xor_sync({MASK}, v, 1, 8)" in text
+    assert f"__shfl_sync({MASK}, v, by, 8)" in text
+    assert f"snap_reduce_add_i32_of<8>({MASK}, v > 2 ? v : 0)" in text
+    assert f"snap_match_all_i32_within({LANES}, v) >> (threadIdx.x & 24)" in text
+    assert "threadIdx.x % 8 == 0" in text and "__syncwarp();" in text
     assert parts.cubin(arch="sm_80") and parts.cubin(arch="sm_90a")
+
+
+def test_parts_that_come_alone_have_masks_of_their_own():
+    text = parts_apart.cuda()
+    text = text[text.index("if (some > 7u)") :]
+    assert f"snap_ballot_of<8, 8, 8>({LANES}, v > 3) >> (threadIdx.x & 24)" in text
+    assert f"__shfl_sync({LANES}, v, by, 8)" in text
+    assert f"snap_reduce_add_i32_of<8>({LANES}, v > 2 ? v : 0)" in text
+    assert f"snap_match_all_i32_of<8, 8, 8>({LANES}, v) >> (threadIdx.x & 24)" in text
+    assert f"__syncwarp({LANES});" in text and MASK not in text
+    assert parts_apart.cubin(arch="sm_80") and parts_apart.cubin(arch="sm_90a")
 
 
 ELEMENTS = {"i8": i8, "u16": u16, "i32": i32, "u32": u32, "i64": i64, "u64": u64, "f16": f16, "bf16": bf16, "f32": f32, "f64": f64}

@@ -516,8 +516,9 @@ def in_group(n, threads, kind):
     "kind, n, threads, text",
     [
         ("warp", 32, 96, "__syncwarp();"),
-        ("warp", 16, 96, "__syncwarp(0xffffu << (threadIdx.x & 16));"),
-        ("warp", 4, 64, "__syncwarp(0xfu << (threadIdx.x & 28));"),
+        ("warp", 16, 96, "__syncwarp();"),  # all of the warp comes by
+        ("warp", 16, 48, "__syncwarp(0xffffu << (threadIdx.x & 16));"),
+        ("warp", 4, 40, "__syncwarp(0xfu << (threadIdx.x & 28));"),
         ("warp", 12, 24, "__syncwarp(0xfffu << (threadIdx.x - threadIdx.x % 12) % 32);"),
         ("warp", 20, 20, "__syncwarp(0xfffffu);"),
         ("named", 64, 256, "snap_named_sync(threadIdx.x / 64 + 1, 64);"),

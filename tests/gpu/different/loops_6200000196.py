@@ -1,4 +1,4 @@
-"""A generated program (loops:6200000196) of which an H200 gave another result than both machines, 2026-11-19; why is not known."""
+"""A generated program (loops:6200000196) that was wrong on an H200 on 2026-11-19, as tests/gpu/test_below_gpu.py tells."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from snap._compiler.codegen.core import tree
+from snap._compiler.codegen.core import flow, tree
 from snap._compiler.codegen.core.module import LaunchArray, Module
 from snap._compiler.codegen.core.names import Namer, identifier
 from snap._compiler.codegen.core.positions import LevelIndex, LevelIndices, start
@@ -43,18 +43,21 @@ class KernelLowering:
 
     def __init__(self, module: Module):
         self.module = module
-        self.done: dict[int, tuple[synced.Function, Lowered]] = {}
+        self.done: dict[tuple[int, bool], tuple[synced.Function, Lowered]] = {}
         self.by_body: dict[str, Lowered] = {}
         self.mbarriers: dict[int, synced.MBarrier] = {}
 
-    def device(self, function: synced.Function) -> Lowered:
-        known = self.done.get(id(function))
+    def device(self, function: synced.Function, called_by_all: bool) -> Lowered:
+        """called_by_all: all lanes of a warp make the call."""
+        whole = flow.function(function, self.module.threads, called_by_all)
+        known = self.done.get((id(function), whole))
         if known is not None:
             return known[1]
-        state, positions, top, name = self._begin(replace(function, body=function.text) if function.text else function)
+        function_of_text = replace(function, body=function.text) if function.text else function
+        state, positions, top, name = self._begin(function_of_text, whole)
         params = self._params(state)
         copies = _copies(state, params)
-        inner = self._body(state, positions)
+        inner = self._body(state, positions, whole)
         if top.uses:
             params.append(tree.Param("int", name))
         if state.uses_smem:
@@ -93,7 +96,7 @@ class KernelLowering:
             ),
             function.span,
         )
-        self.done[id(function)] = (function, lowered)  # the function is kept alive, so that its id stays its own
+        self.done[id(function), whole] = (function, lowered)  # the function is kept alive, so that its id stays its own
         return lowered
 
     def _emit(self, made: tree.Function, lowered: Lowered, span: Span) -> Lowered:
@@ -111,7 +114,8 @@ class KernelLowering:
         """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
         module = self.module
         name = module.names.user(function.name)  # before any function that it calls takes it
-        state, positions, *_ = self._begin(function)
+        whole = flow.function(function, module.threads, True)
+        state, positions, *_ = self._begin(function, whole)
         clustered = module.cluster > 1 and (
             state.multicast or any(barrier.everywhere for barrier in function.mbarriers)
         )
@@ -127,7 +131,7 @@ class KernelLowering:
             )
         params = self._params(state)
         copies = _copies(state, params)
-        inner = self._body(state, positions)
+        inner = self._body(state, positions, whole)
         if state.leave and tuple(inner[-len(state.leave) :]) != state.leave:
             inner += state.leave
         params += [tree.Param(f"const __grid_constant__ {boxes.MAP}", name) for name in state.tensors.values()]
@@ -181,10 +185,11 @@ class KernelLowering:
             )
         return [*head, *named, *made]
 
-    def _begin(self, function: synced.Function) -> tuple[FunctionState, LevelIndices, LevelIndex, str]:
+    def _begin(self, function: synced.Function, whole: bool) -> tuple[FunctionState, LevelIndices, LevelIndex, str]:
         usage = Usage.of(function, bool(self.module.accumulators))
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
-        callees = [(call, self.device(synced.callee(call))) for call in usage.calls]
+        made = flow.calls(function.body, function.place, whole)
+        callees = [(call, self.device(synced.callee(call), together)) for call, together in made]
         namer.scopes[0].update(callee.name for _, callee in callees)  # which a local name must not hide
         flying = self.module.in_flight.get(id(function), RegistersInFlight())
         state = FunctionState(self.module, function, usage, namer, self.device, lower, in_flight=flying)
@@ -231,12 +236,12 @@ class KernelLowering:
             if isinstance(param, ir.RefParam) and param.var.uid in usage.accumulators:
                 state.declared(param.var)
 
-    def _body(self, state: FunctionState, positions: LevelIndices) -> list[tree.Stmt]:
+    def _body(self, state: FunctionState, positions: LevelIndices, whole: bool) -> list[tree.Stmt]:
         for level, position in positions.items():
             position.reserve(state.namer, level.word)
         counted = [*accumulators.begin(state), *arrivals.phases([*state.phases.values()])]
         state.namer.open()
-        inner = body(Scope(state, state.function.place, positions), state.function.body)
+        inner = body(Scope(state, state.function.place, positions, whole=whole), state.function.body)
         state.namer.close()
         named = [declared for position in positions.values() for declared in position.settle()]
         while inner and inner[-1] == tree.Return():

@@ -45,7 +45,7 @@ def call(scope: Scope, s: ir.Call) -> tree.Expr:
     maps, barriers.
     """
     state = scope.state
-    callee = state.callee(synced.callee(s))
+    callee = state.callee(synced.callee(s), scope.whole)
     args = [_argument(scope, param, arg) for param, arg in zip(s.function.params, s.args)]
     if callee.position:
         args.append(_position(scope, s))

@@ -46,7 +46,7 @@ class FunctionState:
     constants            variables that were declared const: their value cannot change between two uses
     positive             those of them that are known to be above zero
     inline               temporaries that stand where they are used
-    callee               lowers a device function, once
+    callee               lowers a device function, once for calls by all lanes of a warp, and once for others
     lowering             lowers an expression (values/expressions.py)
     tensors, mbarriers    names of tensor maps and mbarriers
     phases               by barrier in two parts, the variable of the phase at which the thread has arrived
@@ -60,7 +60,7 @@ class FunctionState:
     function: synced.Function
     usage: Usage
     namer: Namer
-    callee: Callable[[synced.Function], Lowered]
+    callee: Callable[[synced.Function, bool], Lowered]
     lowering: Callable[[Scope, ir.Expr], tree.Expr]
     variables: dict[int, str] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
@@ -114,7 +114,8 @@ class FunctionState:
 @record
 class Scope:
     """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the
-    group's first thread is here; `role`: of this group one thread executes all that there is.
+    group's first thread is here; `role`: of this group one thread executes all that there is; `whole`: all lanes of the
+    warp that have not ended run this (core/flow.py).
     """
 
     state: FunctionState
@@ -122,6 +123,7 @@ class Scope:
     positions: LevelIndices
     elected: bool = False
     role: bool = False
+    whole: bool = False
 
     @property
     def module(self) -> Module:

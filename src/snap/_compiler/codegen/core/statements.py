@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.codegen.core import issue, tree
+from snap._compiler.codegen.core import flow, issue, tree
 from snap._compiler.codegen.core.positions import ZERO, LevelIndex, enter, within
 from snap._compiler.codegen.core.results import consumed_by, consumer_of, declaration, merged, result, store
 from snap._compiler.codegen.core.scope import Scope
@@ -107,11 +107,11 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Assign(target, value):
             return [_assign(scope, target, value)]
         case ir.If(cond, then, other):
-            return _if(scope, cond, then, other)
+            return _if(_where(scope, flow.branch(scope.place, cond)), cond, then, other)
         case ir.While():
-            return [_while(scope, s)]
+            return [_while(_where(scope, flow.loop(scope.place, s)), s)]
         case ir.For():
-            return _for(scope, s)
+            return _for(_where(scope, flow.loop(scope.place, s)), s)
         case ir.Break():
             return [tree.Break()]
         case ir.Continue():
@@ -134,7 +134,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.AsyncCopy():
             return [copies.copy(scope, s)]
         case synced.Elect(_, inner):
-            made = block(replace(scope, elected=True), inner)
+            made = block(replace(scope, elected=True, whole=False), inner)
             return issue.only(issue.acting_thread(scope, inner), *made) if made else []
         case ir.Collective() | ir.Atomic() | ir.Call() | ir.Unsafe():
             return _effect(scope, s)
@@ -142,6 +142,11 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return COMMITS[engine](scope)
         case _:
             return INSTRUCTIONS[type(s)](scope, s)
+
+
+def _where(scope: Scope, whole: bool) -> Scope:
+    """The scope of a body that all lanes of a warp run where `whole` says so, and those that run this do."""
+    return scope if whole or not scope.whole else replace(scope, whole=False)
 
 
 # ---- simple statements ----------------------------------------------------------------------------------------------
@@ -309,7 +314,7 @@ def _inner(scope: Scope, place, level: Level, position: LevelIndex, statements: 
 def _placed(scope: Scope, place, level: Level, position: LevelIndex, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     """A body that runs under another place; its index is declared first if it is worth a name."""
     namer, role = scope.state.namer, issue.of_one_thread(statements)
-    inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected, role)
+    inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected, role, scope.whole)
     namer.open()
     new = position is not scope.positions[level]
     if new:
@@ -331,7 +336,7 @@ def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
         position = ZERO if case.size == 1 else index.sharded(case.offset)
         if case.rest:
             position = position.grouped(case.size)
-        inner = _placed(scope, case.place, s.level, position, case.body)
+        inner = _placed(_where(scope, flow.case(s, case)), case.place, s.level, position, case.body)
         if not inner:
             continue
         end = None if case.rest else case.offset + case.size

@@ -89,7 +89,7 @@ WORD_HOLE = re.compile(r"(?<!\{)\{\s*(\w+)\[\d+\]\s*:\s*(\w+)\s*\}")  # `{a[0]:u
 class Usage:
     """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
     align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes, wgmma_registers: and of those that it reads. boxes, barriers, shared,
-    calls: the statements that copy boxes, the mbarriers, the arrays in shared memory and the calls, in order.
+    calls: the statements that copy boxes, the mbarriers and the arrays in shared memory, in order.
     """
 
     reads: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -103,7 +103,6 @@ class Usage:
     boxes: list[ir.BoxCopy | ir.BoxPrefetch] = field(default_factory=list)
     mbarriers: dict[int, synced.MBarrier] = field(default_factory=dict)
     shared: list[ir.MemObject] = field(default_factory=list)
-    calls: list[ir.Call] = field(default_factory=list)
 
     @staticmethod
     def of(function: synced.Function, multiplies: bool) -> Usage:
@@ -174,8 +173,6 @@ class Usage:
         match node:
             case ir.Declare(var) | ir.For(var):
                 self.names.add(var.name)
-            case ir.Call():
-                self.calls.append(node)
             case ir.BoxPrefetch():
                 self.boxes.append(node)
             case ir.BoxCopy():

@@ -109,7 +109,7 @@ def at(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stmt:
 def sync(scope: Scope, kind: PointKind, participants: Privilege) -> tree.Stmt:
     match kind:
         case PointKind.WARP:
-            return _evaluate("__syncwarp", *mask(scope, participants))
+            return _evaluate("__syncwarp", *(() if scope.whole else mask(scope, participants)))
         case PointKind.BLOCK:
             return _evaluate("__syncthreads")
         case PointKind.NAMED:

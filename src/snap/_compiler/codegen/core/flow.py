@@ -1,0 +1,97 @@
+"""Tell where all threads of a warp run the same statements.
+
+Input:      statements of the synchronized IR, and whether the code around them is run by whole warps
+Output:     whether the code inside of them is
+Invariant:  where the answer is yes, each lane of the warp that has not ended comes by, as often as the others.  In code
+            of a group of whole warps that holds by the types: its threads take the same branches.  In code of parts of a
+            warp it holds as long as no condition that parts may see differently stands around it
+Non-goals:  what the assembler knows of the same; when lanes come by
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.types import Level, Place, Privilege
+from snap._compiler.ir.walk import bodies, children
+
+
+def covers(p: Privilege) -> bool:
+    """Return whether a group is one of whole warps, where those of a block are whole."""
+    return p.level is not Level.THREAD or p.stride is None and p.n % WARP == 0
+
+
+def function(f: synced.Function, threads: int, called_by_all: bool) -> bool:
+    """Decide it for a function's body.  called_by_all: for its callers' code where it is called."""
+    return threads % WARP == 0 and called_by_all and not _leaves(f.body, f.place, True, ir.Return)
+
+
+def branch(place: Place, cond: ir.Expr) -> bool:
+    return covers(place.privilege) or _agreed(cond)
+
+
+def loop(place: Place, s: ir.For | ir.While) -> bool:
+    """Decide it for a loop's body: all lanes begin, and leave, the same iterations."""
+    asked = (s.start, s.stop, s.step) if isinstance(s, ir.For) else (s.cond,)
+    return all(branch(place, e) for e in asked) and not _leaves(s.body, place, True, ir.Break, ir.Continue)
+
+
+def case(s: ir.Split, one: ir.Case) -> bool:
+    held = s.outer[s.level]
+    ends = one.rest or one.size % WARP == 0 or not held.open and one.offset + one.size == held.count
+    return s.level is not Level.THREAD or one.offset % WARP == 0 and ends
+
+
+def _agreed(e: ir.Expr) -> bool:
+    """Decide whether a value is that of all lanes, whatever the code around it holds.  Memory may have changed meanwhile."""
+    match e:
+        case ir.Lane() | ir.Load():
+            return False
+        case ir.UnitId(target):
+            return covers(target)
+        case ir.Read(var) | ir.Elem(array=ir.ArrayRef(var)) | ir.ArrayValue(array=ir.ArrayRef(var)):
+            if not covers(var.privilege):
+                return False
+    return all(map(_agreed, children(e)))
+
+
+def _leaves(body: ir.Body, place: Place, whole: bool, *kinds: type) -> bool:
+    """Decide whether some lanes of a warp may leave alone, by statements of these kinds."""
+    for s in body:
+        if isinstance(s, kinds) and not whole:
+            return True
+        left = tuple(kind for kind in kinds if kind is ir.Return) if isinstance(s, (ir.For, ir.While)) else kinds
+        if any(_leaves(*inner, *left) for inner in _inside(s, place, whole)):
+            return True
+    return False
+
+
+def calls(body: ir.Body, place: Place, whole: bool) -> list[tuple[ir.Call, bool]]:
+    """All calls in a body, each with whether all lanes of a warp make it."""
+    found: list[tuple[ir.Call, bool]] = []
+    for s in body:
+        if isinstance(s, ir.Call):
+            found.append((s, whole))
+        for inner in _inside(s, place, whole):
+            found += calls(*inner)
+    return found
+
+
+def _inside(s: ir.Stmt, place: Place, whole: bool) -> Iterator[tuple[ir.Body, Place, bool]]:
+    """The bodies inside a statement, as the code in them is run."""
+    match s:
+        case ir.Split():
+            yield from ((one.body, one.place, whole and case(s, one)) for one in s.cases)
+            return
+        case ir.If(cond):
+            whole = whole and branch(place, cond)
+        case ir.For() | ir.While():
+            whole = whole and loop(place, s)
+        case ir.Group():
+            place = s.place
+        case synced.Elect():
+            whole = False
+    yield from ((inner, place, whole) for inner in bodies(s))

@@ -123,3 +123,41 @@ def test_functions_that_some_lanes_leave():
 
 def test_blocks_without_whole_warps():
     assert "snap_ballot_of<8, 8, 8>(0xffu" in text(in_part(VOTE), threads=48)
+
+
+IN_A_ROW = """
+from snap import *
+
+@device
+@requires(thread[8])
+def until(flag: ptr(int) @ grid[1], part: int @ thread[8]) -> int @ thread[8]:
+    n: int @ thread[8] = 0
+    while intrinsic.any(atomic.load(flag, part, order="acquire") == 0):
+        n += 1
+    return n
+
+@kernel(threads=64)
+def k(flag: ptr(int), out: ptr(int)):
+    i: int @ thread[1] = id()
+    part: int @ thread[8] = id()
+    with partition(out, p=thread[1], offset=i) as mine, group(thread[8]):
+        n: int @ thread[8] = 0
+        WAIT
+        mine[0] = intrinsic.reduce_add(i)
+        atomic.store(flag, part, 1, order="release")
+"""
+
+
+@pytest.mark.parametrize(
+    "wait, apart",
+    [
+        ("while intrinsic.any(atomic.load(flag, part + 1, order='acquire') == 0): n += 1", True),
+        ("for k in range(1 << 30):\n            if intrinsic.any(atomic.load(flag, part + 1, order='acquire') == 0): break", True),
+        ("if part != 7: n = until(flag, part + 1)", True),
+        ("for k in range(part): n += int(intrinsic.any(atomic.load(flag, k, order='acquire') == 0))", False),
+        ("while n < part: n += 1", False),
+    ],
+)
+def test_parts_that_may_wait_for_each_other_never_meet(wait, apart):
+    made = define(IN_A_ROW.replace("WAIT", wait))["k"].cuda()
+    assert ("snap_reduce_add_i32_of<8>(0xffu << (threadIdx.x & 24), i)" in made) == apart

@@ -2,9 +2,11 @@
 
 Input:      statements of the synchronized IR, and whether the code around them is run by whole warps
 Output:     whether the code inside of them is
-Invariant:  where the answer is yes, each lane of the warp that has not ended comes by, as often as the others.  In code
-            of a group of whole warps that holds by the types: its threads take the same branches.  In code of parts of a
-            warp it holds as long as no condition that parts may see differently stands around it
+Invariant:  where the answer is yes, each lane of the warp that has not ended comes by, as often as the others, and none
+            of them waits meanwhile for what others do later.  In code of a group of whole warps lanes take the same
+            branches by the types.  In code of parts of a warp they do as long as no condition that parts may see
+            differently stands around it.  Parts may wait for each other: in a kernel in which some may, the answer is
+            no everywhere
 Non-goals:  what the assembler knows of the same; when lanes come by
 """
 
@@ -24,9 +26,14 @@ def covers(p: Privilege) -> bool:
     return p.level is not Level.THREAD or p.stride is None and p.n % WARP == 0
 
 
-def function(f: synced.Function, threads: int, called_by_all: bool) -> bool:
+def kernel(k: synced.Function, threads: int) -> bool:
+    """Decide whether it can be so anywhere."""
+    return threads % WARP == 0 and not _waits(k.body, k.place, True, False)
+
+
+def function(f: synced.Function, called_by_all: bool) -> bool:
     """Decide it for a function's body.  called_by_all: for its callers' code where it is called."""
-    return threads % WARP == 0 and called_by_all and not _leaves(f.body, f.place, True, ir.Return)
+    return called_by_all and not _leaves(f.body, f.place, True, ir.Return)
 
 
 def branch(place: Place, cond: ir.Expr) -> bool:
@@ -65,6 +72,25 @@ def _leaves(body: ir.Body, place: Place, whole: bool, *kinds: type) -> bool:
             return True
         left = tuple(kind for kind in kinds if kind is ir.Return) if isinstance(s, (ir.For, ir.While)) else kinds
         if any(_leaves(*inner, *left) for inner in _inside(s, place, whole)):
+            return True
+    return False
+
+
+# What a thread may look at, again and again, until another thread has done something.
+_LOOKS = (ir.Atomic, ir.Unsafe)
+
+
+def _waits(body: ir.Body, place: Place, whole: bool, again: bool) -> bool:
+    """Decide whether some lanes of a warp may wait alone.  again: in a loop that ends when something is seen."""
+    for s in body:
+        if not whole and (isinstance(s, synced.MBarrierWait) or again and isinstance(s, _LOOKS)):
+            return True
+        if isinstance(s, ir.Call):
+            callee = synced.callee(s)
+            if _waits(callee.body, callee.place, function(callee, whole), again):
+                return True
+        repeats = again or isinstance(s, ir.While) or isinstance(s, ir.For) and _leaves(s.body, place, False, ir.Break)
+        if any(_waits(*inner, repeats) for inner in _inside(s, place, whole)):
             return True
     return False
 

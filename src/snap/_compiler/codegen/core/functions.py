@@ -49,7 +49,7 @@ class KernelLowering:
 
     def device(self, function: synced.Function, called_by_all: bool) -> Lowered:
         """called_by_all: all lanes of a warp make the call."""
-        whole = flow.function(function, self.module.threads, called_by_all)
+        whole = flow.function(function, called_by_all)
         known = self.done.get((id(function), whole))
         if known is not None:
             return known[1]
@@ -114,7 +114,7 @@ class KernelLowering:
         """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
         module = self.module
         name = module.names.user(function.name)  # before any function that it calls takes it
-        whole = flow.function(function, module.threads, True)
+        whole = flow.function(function, flow.kernel(function, module.threads))
         state, positions, *_ = self._begin(function, whole)
         clustered = module.cluster > 1 and (
             state.multicast or any(barrier.everywhere for barrier in function.mbarriers)

@@ -18,7 +18,7 @@ from snap._compiler.codegen.core.spelling import COMPONENTS, make_vector, type_n
 from snap._compiler.codegen.core.targets import target_lvalue
 from snap._compiler.codegen.hopper import arrivals
 from snap._compiler.codegen.memory import addresses
-from snap._compiler.codegen.threads import at_strides, barriers, decisions
+from snap._compiler.codegen.threads import at_strides, barriers, decisions, votes
 from snap._compiler.codegen.values.arithmetic import binary, bitcast, call, convert
 from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.codegen.values.mathematics import function
@@ -29,8 +29,6 @@ from snap._compiler.ir.types import (
     BF16,
     BOOL,
     F16,
-    F32,
-    F64,
     I32,
     U16,
     U32,
@@ -71,23 +69,25 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
             lane = _lane_of_part(s, args[1])
             return _shuffle(module, SHUFFLES[s.op], as_element(type), here, args[0], lane, s.attr("width", group))
         case "any" | "all" if group < WARP:
-            return call(module.helper(_vote_of(s.op, scope.whole)) + _shape(s.requires, scope.whole), mask, *args)
+            return call(
+                module.helper(votes.vote(s.op, scope.whole)) + votes.shape(s.requires, scope.whole), mask, *args
+            )
         case "any" | "all":
             return _truth(call(f"__{s.op}_sync", mask, *args))
         case "ballot" if group < WARP:
-            helper = module.helper(_ballot_of(scope.whole)) + _shape(s.requires, scope.whole)
+            helper = module.helper(votes.ballot(scope.whole)) + votes.shape(s.requires, scope.whole)
             return _of_part(module, s.requires, call(helper, mask, *args))
         case "ballot":
             return call("__ballot_sync", mask, *args)
         case "match_any" | "match_all" if group < WARP:
-            helper = module.helper(_match_of(module, s.op, as_scalar(type), scope.whole))
-            helper += _shape(s.requires, scope.whole)
+            helper = module.helper(votes.match(module, s.op, as_scalar(type), scope.whole))
+            helper += votes.shape(s.requires, scope.whole)
             return _of_part(module, s.requires, call(helper, mask, _matchable(module, args[0], as_scalar(type))))
         case "match_any":
             return call("__match_any_sync", mask, _matchable(module, args[0], as_scalar(type)))
         case "match_all":
             return call(
-                module.helper(_match_all(module, as_scalar(type))), _matchable(module, args[0], as_scalar(type))
+                module.helper(votes.match_all(module, as_scalar(type))), _matchable(module, args[0], as_scalar(type))
             )
         case "elect" if s.requires.stride is not None:
             return at_strides.first(s.requires)
@@ -229,108 +229,6 @@ def _matchable(module: Module, what: tree.Expr, type: Scalar) -> tree.Expr:
     return convert(module, what, type, I32) if type.bits < 32 else what
 
 
-def _matched(type: Scalar) -> Scalar:
-    return type if type.bits >= 32 else (U32 if type.is_float else I32)
-
-
-def _match_all(module: Module, type: Scalar) -> Helper:
-    carrier = _matched(type)
-    name = f"snap_match_all_{carrier}"
-    return inline_helper(
-        f"unsigned int {name}({type_name(module, carrier)} value)",
-        """\
-    int agree;
-    return __match_all_sync(0xffffffffu, value, &agree);""",
-    )
-
-
-# Votes and matches of parts of a warp are made of the whole warp's instruction where all of it comes by, and of shuffles
-# elsewhere.  An instruction with the mask of a part goes wrong, as seen with 13.0, 13.4 and 13.5:
-# - Where the lanes of a warp have just met again, the assembler lets all of them vote, whatever the mask says.
-# - It sends one part after the other through the code behind the vote (WARPSYNC.EXCLUSIVE), and some ways on never bring
-#   them together again.  A later barrier of the block wants whole warps, and then lets threads pass early.
-def _ballot_of(whole: bool) -> Helper:
-    """Make the bits of the lanes of a part, as lanes of the warp."""
-    if whole:
-        return inline_helper(
-            "unsigned int snap_ballot_within(unsigned int lanes, bool vote)",
-            "    return __ballot_sync(0xffffffffu, vote) & lanes;",
-        )
-    return Helper(
-        "snap_ballot_of",
-        f"""\
-{_SHAPED}unsigned int snap_ballot_of(unsigned int lanes, bool vote) {{  // other lanes may be elsewhere
-    unsigned int votes = (unsigned int)vote << (threadIdx.x & 31);
-    #pragma unroll
-    for (int mask = threads / 2; mask > 0; mask /= 2) {{
-        votes |= __shfl_xor_sync(lanes, votes, {_APART});
-    }}
-    return votes;
-}}""",
-    )
-
-
-def _vote_of(op: str, whole: bool) -> Helper:
-    ballot = _ballot_of(whole)
-    decided = "!= 0" if op == "any" else "== lanes"
-    if whole:
-        return inline_helper(
-            f"bool snap_{op}_within(unsigned int lanes, bool vote)",
-            f"    return {ballot.name}(lanes, vote) {decided};",
-            needs=(ballot,),
-        )
-    return Helper(
-        f"snap_{op}_of",
-        f"""\
-{_SHAPED}bool snap_{op}_of(unsigned int lanes, bool vote) {{
-    return {ballot.name}<threads, run, step>(lanes, vote) {decided};
-}}""",
-        needs=(ballot,),
-    )
-
-
-def _match_of(module: Module, op: str, type: Scalar, whole: bool) -> Helper:
-    carrier = _matched(type)
-    name = f"snap_{op}_{carrier}_{'within' if whole else 'of'}"
-    result = "same" if op == "match_any" else "same == lanes ? lanes : 0"
-    head = f"unsigned int {name}(unsigned int lanes, {type_name(module, carrier)} value)"
-    if whole:
-        return inline_helper(
-            head,
-            f"""\
-    const unsigned int same = __match_any_sync(0xffffffffu, value) & lanes;
-    return {result};""",
-        )
-    bits = type_name(module, U32 if carrier.bits == 32 else U64)
-    of_float = {F32: "__float_as_uint(value)", F64: "__double_as_longlong(value)"}
-    return Helper(
-        name,
-        f"""\
-{_SHAPED}{head} {{  // other lanes may be elsewhere
-    const {bits} bits = {of_float.get(carrier, "value")};
-    unsigned int same = 0;
-    #pragma unroll
-    for (int mask = 0; mask < threads; mask++) {{
-        const int apart = {_APART};
-        same |= (unsigned int)(__shfl_xor_sync(lanes, bits, apart) == bits) << ((threadIdx.x & 31) ^ apart);
-    }}
-    return {result};
-}}""",
-    )
-
-
-# Members `mask` apart are so many lanes apart, of parts whose lanes lie in runs of `run` at a step of `step`.
-_SHAPED = "template <int threads, int run, int step>\nstatic __device__ __forceinline__ "
-_APART = "mask / run * step + mask % run"
-
-
-def _shape(p: Privilege, whole: bool) -> str:
-    """Return the template arguments of the helpers for parts whose warp may not be whole here."""
-    if whole:
-        return ""
-    return at_strides.arguments(p) if p.stride is not None else f"<{p.n}, {p.n}, {p.n}>"
-
-
 def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr:
     if type.is_float or type.bits == 64:
         return call(module.helper(_butterfly(module, op, type)), what)
@@ -375,7 +273,7 @@ def _butterfly_of_parts(module: Module, op: str, type: Scalar, strided: bool) ->
     other.
     """
     name, spelled = f"snap_reduce_{op}_{type}_{'at' if strided else 'of'}", type_name(module, type)
-    shape, lane = ("int threads, int run, int step", _APART) if strided else ("int threads", "mask")
+    shape, lane = ("int threads, int run, int step", votes.APART) if strided else ("int threads", "mask")
     carried = "value" if type.bits >= 32 or type.is_float else "(int)value"
     combined = _combined(module, op, type)
     if op == "add" and type.kind is ScalarKind.INT and type.bits >= 32:  # sums wrap, as those of a whole warp do

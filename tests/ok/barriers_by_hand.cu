@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) by_teams(const int* __restrict
     const int o = lane_1 / 8;
     const int k = threadIdx.x % 8;
     parts[32 * w + 8 * o + k] = v;
-    __syncwarp(0xffu << (threadIdx.x & 24));
+    __syncwarp();
     y[b * 256 + 32 * w + 8 * o + k] += 2 * parts[32 * w + 8 * o + 7 - k];
 }
 

@@ -14,7 +14,7 @@ static __device__ __forceinline__ int snap_reduce_add_i32_of(unsigned int lanes,
 }
 
 static __device__ __forceinline__ int total(int v) {
-    return snap_reduce_add_i32_of<8>(0xffu << (threadIdx.x & 24), v);
+    return snap_reduce_add_i32_of<8>(0xffffffffu, v);
 }
 
 extern "C" __global__ void __launch_bounds__(64) levels(int* out) {

@@ -47,8 +47,8 @@ static __device__ __forceinline__ int snap_reduce_add_i32_at(unsigned int lanes,
     return value;
 }
 
-static __device__ __forceinline__ unsigned int snap_ballot_of(unsigned int lanes, bool vote) {
-    return __ballot_sync(lanes, vote) & lanes;  // other lanes may be here, too
+static __device__ __forceinline__ unsigned int snap_ballot_within(unsigned int lanes, bool vote) {
+    return __ballot_sync(0xffffffffu, vote) & lanes;
 }
 
 template <int threads, int run, int step>
@@ -67,8 +67,8 @@ static __device__ __forceinline__ int snap_floor_mod(int a, int b) {
     return r != 0 && (r ^ b) < 0 ? r + b : r;
 }
 
-static __device__ __forceinline__ unsigned int snap_match_any_i32_of(unsigned int lanes, int value) {
-    const unsigned int same = __match_any_sync(lanes, value) & lanes;  // other lanes may be here, too
+static __device__ __forceinline__ unsigned int snap_match_any_i32_within(unsigned int lanes, int value) {
+    const unsigned int same = __match_any_sync(0xffffffffu, value) & lanes;
     return same;
 }
 
@@ -77,19 +77,19 @@ extern "C" __global__ void __launch_bounds__(64) collectives(const int* __restri
     const int v = x[t];
     const int p = (blockIdx.x * 64 + threadIdx.x) / 32 * 4 + (blockIdx.x * 64 + threadIdx.x) % 4;
     const int i = threadIdx.x % 32 / 4;
-    const int shfl_up = __shfl_sync(0x11111111u << (threadIdx.x & 3), v, snap_shfl_up_lane<8, 1, 4>(1 + p % 3));
-    const int shfl_down = __shfl_sync(0x11111111u << (threadIdx.x & 3), v, snap_shfl_down_lane<8, 1, 4>(3));
+    const int shfl_up = __shfl_sync(0xffffffffu, v, snap_shfl_up_lane<8, 1, 4>(1 + p % 3));
+    const int shfl_down = __shfl_sync(0xffffffffu, v, snap_shfl_down_lane<8, 1, 4>(3));
     const int up = shfl_up;
     const int down = shfl_down;
-    const int other = __shfl_sync(0x11111111u << (threadIdx.x & 3), v, snap_shfl_xor_lane<8, 1, 4>(5));
-    const int next = __shfl_sync(0x11111111u << (threadIdx.x & 3), v, snap_shfl_lane<8, 1, 4>((i + 1) % 8));
+    const int other = __shfl_sync(0xffffffffu, v, snap_shfl_xor_lane<8, 1, 4>(5));
+    const int next = __shfl_sync(0xffffffffu, v, snap_shfl_lane<8, 1, 4>((i + 1) % 8));
     int sum = 0;
     if (p % 2 == 0) {
         sum = snap_reduce_add_i32_at<8, 1, 4>(0x11111111u << (threadIdx.x & 3), v > 0 ? v : 0);
     }
-    const unsigned int even = snap_members<8, 1, 4>(snap_ballot_of(0x11111111u << (threadIdx.x & 3), v % 2 == 0));
-    const unsigned int alike = snap_members<8, 1, 4>(snap_match_any_i32_of(0x11111111u << (threadIdx.x & 3), snap_floor_mod(v, 3)));
-    const int first = __shfl_sync(0x11111111u << (threadIdx.x & 3), v, snap_shfl_lane<8, 1, 4>(0));
+    const unsigned int even = snap_members<8, 1, 4>(snap_ballot_within(0x11111111u << (threadIdx.x & 3), v % 2 == 0));
+    const unsigned int alike = snap_members<8, 1, 4>(snap_match_any_i32_within(0x11111111u << (threadIdx.x & 3), snap_floor_mod(v, 3)));
+    const int first = __shfl_sync(0xffffffffu, v, snap_shfl_lane<8, 1, 4>(0));
     y[t] = up;
     y[64 + t] = down;
     y[128 + t] = other;
@@ -140,11 +140,11 @@ extern "C" __global__ void __launch_bounds__(64) of_quads(const float* __restric
     const int i = threadIdx.x % 16 / 8 * 4 + threadIdx.x % 4;
     s[8 * q + i] = x[t];
     // s: written at line 47, read at line 49 by another of 8 threads
-    __syncwarp(0xf0fu << (threadIdx.x & 20));
+    __syncwarp();
     y[t] = s[8 * q + 7 - i];
-    const float largest = snap_reduce_max_f32_at<8, 4, 8>(0xf0fu << (threadIdx.x & 20), x[t]);
+    const float largest = snap_reduce_max_f32_at<8, 4, 8>(0xffffffffu, x[t]);
     const bool chosen = (threadIdx.x & 11) == 0;
-    const float turned = __shfl_sync(0xf0fu << (threadIdx.x & 20), x[t], snap_shfl_xor_lane<8, 4, 8>(4));
+    const float turned = __shfl_sync(0xffffffffu, x[t], snap_shfl_xor_lane<8, 4, 8>(4));
     y[64 + t] = chosen ? largest : 0.0f;
     y[128 + t] = turned;
 }

@@ -24,6 +24,6 @@ extern "C" __global__ void __launch_bounds__(256) within(const int* __restrict__
     const int u = threadIdx.x % 16;
     s[q * 64 + (h * 16 + u)] = 1000 * u;
     // s: written at line 28, read at line 29 by another of 16 threads
-    __syncwarp(0xffffu << (threadIdx.x & 16));
+    __syncwarp();
     out[i] += s[q * 64 + (h * 16 + (15 - u))];
 }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sync.small import BLOCK, NAMED, WARP, agree, block_kernel, compiled, points
 
+from snap import *
 from snap._compiler.ir import synced
 from snap._compiler.ir.walk import statements
 from snap.diag.error import SnapError
@@ -306,3 +307,37 @@ def test_a_warps_barrier_inside_the_work_is_no_obstacle():
 def test_warp_points_are_left_alone():
     text = "with group(warp):\n    r: int @ thread[1] = id()\n    v = s[0]"
     assert points(made(text)) in ([BLOCK], [WARP])
+
+
+@kernel(threads=192)
+def two_arrays(out: ptr(u32), src: ptr(const(u32))):
+    """The wait for copies into `p` ends those into `s`, too."""
+    with each(block) as b:
+        r0, r1 = roles(160, 32)
+        i: int @ thread[1] = id()
+        v: u32 @ thread[1] = u32(i)
+        p: pipeline(shared(u32[160]), 1)
+        s: shared(u32[320])
+        for k in unroll(range(2)):
+            with stage(p) as one:
+                with r0(one), each(thread, one) as t:
+                    one[t] = v + u32(t)
+                with r1(one), each(thread) as t:
+                    v = v * 3 + one[159 - t]
+                with r1(one), each(thread, one) as t:
+                    async_copy(one[(313 - t) % 160], src[t + 30])
+            with r0(s), each(thread, s) as t:
+                s[t] = u32(t) * 7
+                s[t + 160] = v + u32(t)
+            with r1(s), each(thread, s) as t:
+                async_copy(s[319 - t], src[t + 35])
+        with each(thread, out):
+            out[192 * b + i] = v
+
+
+def test_who_has_copied_arrives_behind_the_wait_for_it():
+    found = two_arrays.races(np.zeros(192, np.uint32), np.arange(67, dtype=np.uint32), blocks=1, seeds=4)
+    assert not found
+    text = two_arrays.cuda()
+    role = text[text.index("} else {") :]
+    assert role.index("snap_copy_wait<0>();") < role.index("snap_named_arrive(")

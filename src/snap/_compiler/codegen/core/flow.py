@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import Level, Place, Privilege
+from snap._compiler.ir.types import THREAD1, Level, Place, Privilege
 from snap._compiler.ir.walk import bodies, children
 
 
@@ -33,7 +33,8 @@ def kernel(k: synced.Function, threads: int) -> bool:
 
 def function(f: synced.Function, called_by_all: bool) -> bool:
     """Decide it for a function's body.  called_by_all: for its callers' code where it is called."""
-    return called_by_all and not _leaves(f.body, f.place, True, ir.Return)
+    alone = f.place.privilege == THREAD1  # and does nothing with other lanes
+    return called_by_all and not alone and not _leaves(f.body, f.place, True, ir.Return)
 
 
 def branch(place: Place, cond: ir.Expr) -> bool:

@@ -19,7 +19,7 @@ APART = "mask / run * step + mask % run"
 
 
 def _matched(type: Scalar) -> Scalar:
-    return type if type.bits >= 32 else (U32 if type.is_float else I32)
+    return type if type.bits >= U32.bits else (U32 if type.is_float else I32)
 
 
 def match_all(module: Module, type: Scalar) -> Helper:
@@ -90,7 +90,7 @@ def match(module: Module, op: str, type: Scalar, whole: bool) -> Helper:
     const unsigned int same = __match_any_sync(0xffffffffu, value) & lanes;
     return {result};""",
         )
-    bits = type_name(module, U32 if carrier.bits == 32 else U64)
+    bits = type_name(module, U32 if carrier.bits == U32.bits else U64)
     of_float = {F32: "__float_as_uint(value)", F64: "__double_as_longlong(value)"}
     return Helper(
         name,

@@ -5,9 +5,9 @@ Input: the barriers chosen, and the edges they order.  Output: the same marks, s
 - A barrier of a block (or of a group of whole warps) is looked at by warps: those that make first uses must come, those
   that make second uses must wait.  Who does neither stays away; who only comes goes on at once.  Where one warp is
   left, it waits by itself.
-- An arrival moves up to right behind the last first use, a wait down to right before the first second use; into the
-  case of a split, where the case is those threads.  A barrier of a cluster, at which all arrive and wait, is taken
-  apart the same way where something stands between.
+- An arrival moves up to right behind the last first use, and behind the wait for its end; a wait moves down to right
+  before the first second use; into the case of a split, where the case is those threads.  A barrier of a cluster, at
+  which all arrive and wait, is taken apart the same way where something stands between.
 
 Invariant: every edge is still ordered by a barrier of which both its ends are part.  A warp that only arrives cannot
 come round and arrive again before all have met elsewhere: else the barrier stays whole.  Parts of one point are
@@ -93,6 +93,7 @@ class _Splitter:
         firsts, seconds = (
             {here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides)
         )
+        firsts.update(here for e in alone if e.first.over is not None for here in self.text.around(e.first.over))
         if b.mark.kind == PointKind.CLUSTER:
             self._in_two(b, b.spot, alone, firsts, seconds)
         else:

@@ -286,7 +286,7 @@ class FlowWalk(Forward[Paths]):
             paths.each_in_flight(more, Wait.all_of(s.engine))
         elif s.point.uid not in self.context.unsettled:
             for wait, younger in s.point.waits:
-                paths.waited(wait, younger, role)
+                paths.waited(wait, younger, role, (self.where.frame, s.number))
         return paths
 
     def _met_by_hand(self, s: ir.Collective, paths: Paths) -> None:

@@ -16,7 +16,7 @@ from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.overlap import Memo, before, older
 from snap._compiler.analysis.linear.values import Frame, Values
 from snap._compiler.ir.engines import Engine, Wait
-from snap._compiler.sync.conflicts.tokens import ObjectKey, Role, Token, altered, are_registers, ends, merged
+from snap._compiler.sync.conflicts.tokens import Here, ObjectKey, Role, Token, altered, are_registers, ends, merged
 
 KnownForms = dict[tuple[Frame, int], Form]  # what variables are, by call and variable
 
@@ -172,7 +172,7 @@ class Paths:
             if changed:
                 self.put(obj, {**held, **changed})
 
-    def waited(self, wait: Wait, younger: int, role: Role | None) -> None:
+    def waited(self, wait: Wait, younger: int, role: Role | None, here: Here) -> None:
         """A wait by a role, or by all: what has so many younger groups of its own, or more, has come to its end.  Those
         who waited know that; from here on it is for others what an access of theirs would be.  (Registers are one's
         own.)
@@ -186,7 +186,7 @@ class Paths:
                 return t
             settled = None if t.engine is Engine.COPIES else t.engine
             t = altered(t, ordered=None, announced=frozenset())  # who met before did so before its end
-            return altered(t, engine=Engine.THREADS, settled=settled, crossed=0, since=self.crossed)
+            return altered(t, engine=Engine.THREADS, settled=settled, over=here, crossed=0, since=self.crossed)
 
         for obj, held in list(self.tokens.items()):
             if are_registers(obj):

@@ -178,6 +178,7 @@ class Token:
     waited: dict[int, int] = field(default_factory=dict)  # `commits` at each barrier's gap crossed since
     # of boxes and products that were waited for, their engine: they are over, but only those who waited know
     settled: Engine | None = None
+    over: Here | None = None  # the wait that ended what was in flight: whoever is to know of its end hears of it later
     # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
     passed: bool = False
     spoken: bool = False  # of what was acquired: the thread itself has acquired since
@@ -235,7 +236,7 @@ class Token:
         self.changes = self.kind is not READ or self.atomic != ""  # whether it is more than a read to others
 
 
-_KEYED = frozenset("site kind names footprint ordered announced ages fills engine settled passed spoken".split())
+_KEYED = frozenset("site kind names footprint ordered announced ages fills engine settled over passed spoken".split())
 _KEY = attrgetter(*sorted(_KEYED))
 
 

@@ -14,7 +14,7 @@ from snap._compiler.analysis.solvers import oracles
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "snap"
 # snap/__init__.py finds these by name, when they are first asked for.
-BY_NAME = {("__init__.py", name, True) for name in ("lib", "torch", "_tune", "host", "machine", "instruction_checks.py")}
+BY_NAME = {("__init__.py", name, True) for name in ("cudac", "lib", "torch", "_tune", "host", "machine", "instruction_checks.py")}
 
 
 def drawn() -> dict[tuple[str, str], bool]:

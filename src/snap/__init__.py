@@ -17,7 +17,7 @@ globals().update(WORDS)
 
 __all__ = ["SnapError", "ccuda", "device", "inline", "instruction", "kernel", "requires", *EXPORTED]
 
-_MODULES = ("lib", "torch")
+_MODULES = ("cudac", "lib", "torch")
 _LATER = {  # where `import snap` does not look yet
     **dict.fromkeys(("GpuError", "LaunchError"), "snap.host.errors"),
     **dict.fromkeys(("Disagreement", "check_instruction"), "snap.instruction_checks"),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from snap.cli.artifacts import ARCH, Arch, compiling, cuda_of, resources_of, sass_of
+from snap.cli.cudac import app as cudac_app
 from snap.cli.kernels import check_generic
 from snap.cli.load import Failure, check_file, check_path, parse_target, run_file
 from snap.cli.ptx import EXTRA, Args, More
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 
 app.add_typer(ptx_app, name="ptx")
+app.add_typer(cudac_app, name="cudac")
 
 ValuesGiven = Annotated[
     list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")

@@ -40,10 +40,10 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import multiplied_into
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import I32, Level, Space
+from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
 from snap.diag.span import Span
-from snap.prove.order.elements import TouchedElements
+from snap.prove.order.elements import NOWHERE
 from snap.prove.order.kinds import (
     ARRIVE,
     ARRIVED,
@@ -148,7 +148,6 @@ class Events:
 
 
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
-NOWHERE = TouchedElements(I32, None, None)
 
 
 class MBarriers:

@@ -153,12 +153,6 @@ def in_order(s: ir.Split) -> list[ir.Case]:
     return [s.cases[k] for k in order]
 
 
-def looped_points(body: ir.Body) -> frozenset[int]:
-    """Return the barriers in loops: an arrival there is of one iteration, which another role knows nothing of."""
-    loops = (loop for loop in statements(body) if isinstance(loop, (ir.For, ir.While)))
-    return frozenset(x.point.uid for loop in loops for x in statements((loop,)) if isinstance(x, synced.Sync))
-
-
 def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
     """Every statement with the loops and branches around it."""
     for s in body:

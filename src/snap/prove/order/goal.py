@@ -28,7 +28,7 @@ from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import Space
 from snap._compiler.ir.walk import statements
 from snap.prove.order.mbarriers import Events
-from snap.prove.order.meetings import Meetings, Stuck
+from snap.prove.order.meetings import Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
 from snap.prove.order.point import Tokens
@@ -72,7 +72,7 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
         result.unknown.append(much.why if much.span is None else f"line {much.span.line}: {much.why}")
         return result
     pairs, meetings, mbarriers = walk.pairs, walk.meetings, walk.mbarriers
-    parts_match(meetings)
+    parts_match(walk)
     halves_match(walk)
     alone = walk.here.threads.cluster == 1
     events = Events(list(mbarriers.events.values()), mbarriers.barriers, set(mbarriers.turns), alone)
@@ -133,16 +133,23 @@ def at_the_end(walk: OrderWalk, rules: Rules, tokens: Tokens) -> Iterator[Stuck]
             yield Stuck(e.span, e.barrier.name, what)
 
 
-def parts_match(meetings: Meetings) -> None:
+def parts_match(walk: OrderWalk) -> None:
     """Check barriers whose arrival and wait are two statements: both are in the same loops and branches, as many
     threads execute them as take part, and the walk has come to all arrivals before it comes to a wait, so that nobody
     waits for what comes behind that.
     """
+    meetings = walk.meetings
     for found in meetings.parted.values():
         s, _, around = next(iter(found.values()))
         point = s.point
         if any(other != around for _, _, other in found.values()):
             meetings.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
+        if point.uid in meetings.rounds:
+            if not walk.paces.same_values(e for exprs in around for e in exprs):
+                meetings.hang(
+                    s, point.object, "it is not shown that roles arrive at this barrier as often as others wait"
+                )
+            continue
         parts = [one.part for one, _, _ in found.values()]
         if {*parts} != {SyncHalf.ARRIVE, SyncHalf.WAIT}:
             why = (

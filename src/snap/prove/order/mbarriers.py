@@ -30,6 +30,7 @@ phase of that index is complete).  Paths of such steps add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,6 +41,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import multiplied_into
 from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.synced import SyncHalf
 from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
 from snap.diag.span import Span
@@ -159,13 +161,13 @@ class MBarriers:
         self.here, self.values, self.threads = here, here.values, here.threads
         self.paces, self.meetings = paces, meetings
         kernel = here.kernel
-        self.barriers = {b.uid: b for b in kernel.mbarriers}
+        self.barriers = {b.uid: b for b in (*kernel.mbarriers, *meetings.rounds.values())}
         self.events: dict[tuple, Event] = {}
         self.lags: dict[tuple, dict[CounterKey, int]] = {}
         self.role_ends: list[tuple[set[int], End]] = []
         self.depth = 0
         self.turns = turns(kernel)
-        if not kernel.mbarriers:
+        if not self.barriers:
             return
         paces.followed = [((), uid) for uid in counters(kernel)]
         for b in kernel.mbarriers:
@@ -173,6 +175,11 @@ class MBarriers:
             if never_waited(kernel, b) < -1 and b.uid not in self.turns:
                 paces.follow((NEEDED, b.uid), never_waited(kernel, b))
             paces.follow((OWED, b.uid), 0)
+        for b in meetings.rounds.values():
+            paces.follow((WAITED, b.uid), -1)
+            paces.follow((OWED, b.uid), 0)
+            for part in (SyncHalf.ARRIVE, SyncHalf.WAIT):
+                paces.follow(_half(b, part), 0)
         for s in statements(kernel.body):
             if isinstance(s, synced.MBarrierArrive):
                 paces.follow(_class(s), 0)
@@ -191,6 +198,9 @@ class MBarriers:
                     found.add(((), (OWED, barrier.uid)))
                 case synced.CountedLoad(barrier=barrier):
                     found.add(((), (OWED, barrier.uid)))
+                case synced.Sync(point, part=part) if point.uid in self.meetings.rounds:
+                    b = self.meetings.rounds[point.uid]
+                    found |= {((), (WAITED, b.uid)), ((), _half(b, part))}
         return found
 
     def needed(self, uid: int) -> CounterKey:
@@ -281,6 +291,8 @@ class MBarriers:
                 self.waited(s, barrier, forms.add(here.form(slot), here.form(phase), barrier.slots))
             case synced.MBarrierArrive():
                 self.arrives(s)
+            case synced.Sync(point) if point.uid in self.meetings.rounds:
+                self.half(s, self.meetings.rounds[point.uid])
             case synced.MBarrierExpect(barrier, slot, count):
                 threads, _ = here.issuers(s.place)
                 self.owe(barrier, count * threads.bit_count())
@@ -315,6 +327,20 @@ class MBarriers:
         self.event(s, WAIT, s.barrier, count, (), 0, True)
         self.values.known[(), (WAITED, s.barrier.uid)] = count
 
+    def half(self, s: synced.Sync, b: synced.MBarrier) -> None:
+        """Follow a barrier that roles arrive at, and wait for, in their loops.  Whoever waits arrives by that, too."""
+        here, cls = self.here, _half(b, s.part)
+        index, active = self.values.known[(), cls], here.active
+        self.event(s, ARRIVE, b, index, (*cls, active), active.bit_count(), True)
+        if not here.dry:
+            self.covers((*cls, active), (), False, index, active)
+        self.values.known[(), cls] = forms.add(index, forms.number(1))
+        if s.part is SyncHalf.WAIT:
+            self.event(s, WAIT, b, index, (), 0, True)
+            self.values.known[(), (WAITED, b.uid)] = index
+            if not here.dry:
+                here.change(lambda site, st: st.met([self.threads.units_of(active, True)]))
+
     def arrives(self, s: synced.MBarrierArrive) -> None:
         here, b, cls, threads = self.here, s.barrier, _class(s), self.arriving(s)
         if not here.dry:
@@ -328,7 +354,9 @@ class MBarriers:
         if not here.dry:
             if s.point.fence:
                 self.meetings.fences()
-            self.covers(s, index, threads)
+            small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
+            groups = self.meetings.groups(s.by, s, "") if small else ()
+            self.covers((*cls, threads), groups, s.copies, index, threads)
             if s.copies:
                 self.landed(b.uid, threads)
         self.values.known[(), cls] = forms.add(count, forms.number(1))
@@ -365,23 +393,21 @@ class MBarriers:
 
     # ---- what arrivals tell ----
 
-    def covers(self, s: synced.MBarrierArrive, index: Form | None, threads: int) -> None:
-        """Find by access how far behind it an arrival must be to tell of it (`lags`)."""
+    def covers(self, cls: tuple, groups: Sequence[int], copies: bool, index: Form | None, threads: int) -> None:
+        """Find by access how far behind it an arrival must be to tell of it (`lags`).  groups: units that have met."""
         units = self.threads.units_of(threads)
-        small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
-        groups = self.meetings.groups(s.by, s, "") if small else []
         bounds = Bounds(self.values.facts)
         for (site, ages), state in (self.here.tokens or {}).items():
             if site.register:
                 continue
             for what, reach in ((OVER, state.over), (FENCED, state.fenced)):
-                if s.copies and site.line is not PASSED:
+                if copies and site.line is not PASSED:
                     told = site.made if site.line is COPY and what == OVER else 0
                 else:
                     heard = reach.met(groups) if groups else reach
                     mine = heard.own & ~self.threads.units_of(site.threads & ~threads)
                     told = mine | sum(1 << u for u, row in enumerate(heard.rows) if row & units)
-                lag = self.lags.setdefault((site.key, (*_class(s), threads), what), {})
+                lag = self.lags.setdefault((site.key, cls, what), {})
                 if site.made & ~told:
                     self.behind(lag, site, ages, index, bounds)
 
@@ -403,6 +429,10 @@ class MBarriers:
 
 def _class(s: synced.MBarrierArrive) -> tuple:
     return (ARRIVED, s.barrier.uid, str(s.by), s.copies)
+
+
+def _half(b: synced.MBarrier, part: SyncHalf) -> tuple:
+    return (ARRIVED, b.uid, part, False)
 
 
 def _loaded(uid: int, units: int, site: OrderSite, st: State) -> State:

@@ -21,7 +21,7 @@ from snap._compiler.ir.synced import WHOLE, PointKind, SyncHalf, meets
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, Level, Privilege, Space
 from snap.diag.span import Span
 from snap.prove.order.elements import NOWHERE
-from snap.prove.order.outline import bits
+from snap.prove.order.outline import bits, in_rounds
 from snap.prove.order.point import WalkPoint
 from snap.prove.order.reach import CLUSTER, GRID, THREAD, State, begun
 from snap.prove.order.reading import TooMuch
@@ -41,12 +41,13 @@ class Stuck:
 class Meetings:
     """parted: of barriers whose arrival and wait are two statements, by barrier, group, loops around and iterations
     that are walked one by one: the statements, in the order of the walk, who executes each, and what decides about the
-    way there.
+    way there.  rounds: those that are followed as mbarriers, by point.
     """
 
     def __init__(self, here: WalkPoint):
         self.here, self.threads = here, here.threads
         self.stuck: dict[tuple, Stuck] = {}
+        self.rounds = in_rounds(here.kernel, self.threads.count)
         self.parted: dict[tuple, dict[int, tuple[synced.Sync, int, tuple]]] = {}
 
     def hang(self, s: ir.Stmt, name: str, why: str) -> None:
@@ -157,7 +158,8 @@ class Meetings:
     def half(self, s: synced.Sync) -> None:
         """Follow a barrier whose arrival and wait are two statements.  Whoever arrives goes on, and may come round to
         it again: so an arrival is that of one wait alone, in the same iterations of the same loops; and who arrives
-        must know that everything that was waited for before at this barrier is complete.
+        must know that everything that was waited for before at this barrier is complete.  Where the loops are those of
+        two roles, both are counted (`order/mbarriers.py`).
         """
         here, point = self.here, s.point
         arrives = s.part is synced.SyncHalf.ARRIVE
@@ -165,6 +167,9 @@ class Meetings:
         if wide and here.active != self.threads.everyone:
             self.hang(s, point.object, "not all threads of the block come to this barrier")
         self.together(CLUSTER1 if wide else _of_block(point.participants), s, point.object)
+        if point.uid in self.rounds:
+            self.parted.setdefault((point.uid,), {}).setdefault(s.number, (s, here.active, here.conditions))
+            return
         for group, active in self.taking_part(point):
             name = here.key(point.uid, point.number, group, here.loops)
             self.parted.setdefault(name, {}).setdefault(s.number, (s, active, here.conditions))

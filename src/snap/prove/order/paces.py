@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterable
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
+from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, CLUSTER1
-from snap.prove.order.outline import alike, given, paths, splits, trips_of
+from snap._compiler.ir.walk import variables, walk
+from snap.prove.order.outline import alike, changing, given, paths, splits, trips_of
 from snap.prove.order.point import WalkPoint
 
 SumOfUnknowns = tuple[tuple[LinearAtom, int], ...]  # a sum of unknowns
@@ -234,6 +236,13 @@ class Paces:
             using = [role for role in self.roles if any(given(s, uid) is not None for _, s in role)]
             self._steps[uid, loop] = alike(using, uid, set(), self.here.ranges, self.agreed, loop)
         return self._steps[uid, loop]
+
+    def same_values(self, exprs: Iterable[ir.Expr]) -> bool:
+        """Return whether all roles compute the same of these, in the same iteration of the same loops."""
+        found = [*exprs]
+        if any(changing(x) for e in found for x in walk(e)):
+            return False
+        return all(self.same_steps(var.uid) for var in variables(*found))
 
     def shared(self) -> list[CounterKey]:
         """Return the variables of the program that all roles count alike."""

@@ -198,8 +198,7 @@ class MBarriers:
                     found.add(((), (OWED, barrier.uid)))
                 case synced.CountedLoad(barrier=barrier):
                     found.add(((), (OWED, barrier.uid)))
-                case synced.Sync(point, part=part) if point.uid in self.meetings.rounds:
-                    b = self.meetings.rounds[point.uid]
+                case synced.Sync(part=part) if b := self.meetings.round(s):
                     found |= {((), (WAITED, b.uid)), ((), _half(b, part))}
         return found
 
@@ -291,8 +290,8 @@ class MBarriers:
                 self.waited(s, barrier, forms.add(here.form(slot), here.form(phase), barrier.slots))
             case synced.MBarrierArrive():
                 self.arrives(s)
-            case synced.Sync(point) if point.uid in self.meetings.rounds:
-                self.half(s, self.meetings.rounds[point.uid])
+            case synced.Sync() if b := self.meetings.round(s):
+                self.half(s, b)
             case synced.MBarrierExpect(barrier, slot, count):
                 threads, _ = here.issuers(s.place)
                 self.owe(barrier, count * threads.bit_count())

@@ -167,7 +167,7 @@ class Meetings:
         if wide and here.active != self.threads.everyone:
             self.hang(s, point.object, "not all threads of the block come to this barrier")
         self.together(CLUSTER1 if wide else _of_block(point.participants), s, point.object)
-        if point.uid in self.rounds:
+        if self.round(s):
             self.parted.setdefault((point.uid,), {}).setdefault(s.number, (s, here.active, here.conditions))
             return
         for group, active in self.taking_part(point):
@@ -180,6 +180,10 @@ class Meetings:
                 here.change(partial(lambda uid, units, site, st: st.arrive(uid, units), uid, units))
             else:
                 here.change(partial(lambda uid, units, site, st: st.awaited(uid, units, wide, site.made), uid, units))
+
+    def round(self, s: synced.Sync) -> synced.MBarrier | None:
+        """Return what this part of a barrier is followed as, where that is an mbarrier."""
+        return None if s.part is SyncHalf.BOTH else self.rounds.get(s.point.uid)
 
     def taking_part(self, point: synced.SyncPoint) -> list[tuple[int, int]]:
         """Return the groups that have such a barrier of their own, each with its threads that are here."""

@@ -21,6 +21,7 @@ from snap._compiler.ir.synced import WHOLE, PointKind, SyncHalf, meets
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, Level, Privilege, Space
 from snap.diag.span import Span
 from snap.prove.order.elements import NOWHERE
+from snap.prove.order.kinds import START
 from snap.prove.order.outline import bits, in_rounds
 from snap.prove.order.point import WalkPoint
 from snap.prove.order.reach import CLUSTER, GRID, THREAD, State, begun
@@ -175,7 +176,7 @@ class Meetings:
             self.parted.setdefault(name, {}).setdefault(s.number, (s, active, here.conditions))
             units, uid = self.threads.units_of(active, True), hash(name)
             if not wide:
-                self.in_turn(s, (PointKind.NAMED, point.number, group), active)
+                self.in_turn(s, name, (PointKind.NAMED, point.number, group), active)
             if arrives:
                 here.change(partial(lambda uid, units, site, st: st.arrive(uid, units), uid, units))
             else:
@@ -196,20 +197,22 @@ class Meetings:
     def size(self, point: synced.SyncPoint) -> int:
         return point.participants.n if point.participants.level is Level.THREAD else self.threads.count
 
-    def in_turn(self, s: synced.Sync, barrier: tuple, active: int) -> None:
+    def in_turn(self, s: synced.Sync, name: tuple, barrier: tuple, active: int) -> None:
         """Ask whether each of these threads knows, when it arrives, that some thread has passed every wait at this
-        barrier that lies behind; and put a wait there for those that arrive next.
+        barrier that lies behind; and put a wait there for those that arrive next.  name: of this barrier, here: some
+        may wait in one statement, and others in another one.
         """
         here, threads = self.here, self.threads
         units = threads.units_of(active, True)
-        for (site, _), state in (here.tokens or {}).items():
-            if site.memory == barrier:
+        for (site, ages), state in (here.tokens or {}).items():
+            same = site.key[:-1] == name and not any(d or not exact for at, d, exact in ages if at[0] != START)
+            if site.memory == barrier and not same:
                 mine = state.over.own & ~threads.units_of(site.threads & ~active)
                 if units & ~reduce(or_, state.over.rows, mine):
                     self.hang(s, s.point.object, EARLY)
         if s.part is synced.SyncHalf.WAIT and here.born and here.tokens is not None:
             site = OrderSite(
-                key=here.key(s.number, barrier), name=s.point.object, span=s.span, statement=s, writes=False,
+                key=(*name, s.number), name=s.point.object, span=s.span, statement=s, writes=False,
                 reads=False, line=THREAD, memory=barrier, space=Space.GENERIC, foot=NOWHERE, loops=here.loops,
                 made=units, threads=active,
             )  # fmt: skip

@@ -76,8 +76,8 @@ PhaseCounts = dict[tuple, dict[tuple, int]]
 @dataclass
 class Event:
     """An arrival, a load or a wait.  index: its form; knows, needs: by mbarrier, what the thread has waited for, less
-    the index: at least, and at most; units: how many arrive at once; tops: of each loop around, counters that only
-    grow, as they were at the top of the iteration.
+    the index: at least, and at most; units: how many arrive at once; role: as of a site; tops: of each loop around,
+    counters that only grow, as they were at the top of the iteration.
     """
 
     key: tuple
@@ -92,6 +92,7 @@ class Event:
     span: Span
     in_turn: bool
     in_role: bool
+    role: tuple
     counters: dict[CounterKey, Form] = field(default_factory=dict)
     tops: dict[tuple, dict[CounterKey, Form]] = field(default_factory=dict)
 
@@ -387,7 +388,7 @@ class MBarriers:
         key = here.key(s.number, kind)
         self.events[key] = Event(
             key, kind, b, index, cls, units, knows, needs, tuple(values.facts), s.span, in_turn and index is not None,
-            self.depth > 0, self.paces.at(), {loop: here.tops[loop] for loop in here.loops},
+            self.depth > 0, here.role, self.paces.at(), {loop: here.tops[loop] for loop in here.loops},
         )  # fmt: skip
 
     # ---- what arrivals tell ----

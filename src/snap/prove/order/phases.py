@@ -92,6 +92,8 @@ class Phases:
                 d = told.get(c)
                 if d is None or c[1] not in self.sound:
                     continue
+                if any(_walked_before(e.role, a.role) for e in self.events.arrivals[c]):
+                    continue  # such an arrival was not asked whether it tells of this access
                 lag = self.lags.get((a.key, c, FENCED if fence else OVER))
                 count = a.counts.get(((), c[:-1]))
                 if lag is None or count is None:
@@ -105,6 +107,14 @@ class Phases:
                         continue  # no arrival is late enough
                     found.append(_all(parts))
                 yield found
+
+
+def _walked_before(one: tuple, other: tuple) -> bool:
+    """Return whether the walk has come to one role before the other one, of threads that go through both at a time."""
+    for x, y in zip(one, other):
+        if x != y:
+            return isinstance(x, tuple) and isinstance(y, tuple) and x[0] == y[0] and x[1] < y[1]
+    return False
 
 
 def _known(pair: Open, state: State) -> Reach:

@@ -232,10 +232,10 @@ class OrderWalk:
         out: list[End] = []
         roles: list[End] = []  # of a role that one thread runs, how that thread ends
         siblings: Tokens = {}
-        for case in in_order(s):
+        for nth, case in enumerate(in_order(s)):
             at, inside = mine.case(s, case)
             here.active = here.chosen(s, case, active)
-            here.at, here.role = at, (*outer, (s.number, case.offset))
+            here.at, here.role = at, (*outer, (s.number, nth))
             values.known, values.facts = dict(known), [*held, *inside]
             here.tokens = {**before, **siblings}
             self.mbarriers.depth += 1

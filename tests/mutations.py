@@ -235,15 +235,14 @@ def _can_leave(loop: ir.For, point: ir.Stmt) -> bool:
 
 
 def early_arrivals(function: ir.Function) -> Mutants:
-    """An arrival at a barrier, or at an mbarrier, before what its thread, or one that it has met, waits for: a copy, a TMA store, a wgmma, an mbarrier or others."""
+    """An arrival at a barrier or an mbarrier before what its thread waits for first: copies, TMA stores, wgmma, an mbarrier, others."""
     def change(body: ir.Body) -> Iterator[tuple[str, ir.Body]]:
         for k, s in enumerate(body):
+            if isinstance(s, (synced.Sync, synced.MBarrierArrive)) and s.point.waits and s.point.kind is not synced.PointKind.THREAD:
+                wait = replace(s.point, kind=synced.PointKind.THREAD, fence=False, threads=0, number=0)
+                bare = replace(s, point=replace(s.point, waits=()))
+                yield f"{_name(s)} before its own wait", (*body[:k], bare, synced.Sync(wait, s.place, span=s.span, number=s.number + 100_000), *body[k + 1:])
             for arrival, rest in _without_an_arrival(s):
-                if arrival.point.waits:
-                    wait = replace(arrival.point, kind=synced.PointKind.THREAD, waits=arrival.point.waits, fence=False, threads=0, number=0)
-                    bare = replace(arrival, point=replace(arrival.point, waits=()))
-                    if rest == () and not getattr(arrival, "copies", False):
-                        yield f"{_name(arrival)} before its own wait", (*body[:k], bare, synced.Sync(wait, s.place, span=s.span, number=s.number + 100_000), *body[k + 1:])
                 needs = {v.uid for v in variables(*own_expressions(arrival))}
                 for j in reversed(range(k)):
                     if needs & {v.uid for x in statements((body[j],)) for v in assigned(x)}:

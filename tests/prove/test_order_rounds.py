@@ -12,6 +12,8 @@ from pathlib import Path
 import mutations
 import numpy as np
 import pytest
+from corpus import OK, kernels_of
+from fuzz import case
 
 from prove.test_order_paces import goes_wrong
 from snap import *
@@ -19,6 +21,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.synced import PointKind, SyncHalf
+from snap._compiler.ir.types import WARP1
 from snap._compiler.ir.walk import statements
 from snap.prove.order.goal import order
 
@@ -62,7 +65,7 @@ def by_turns(x: ptr(const(u32)), y: ptr(u32), n: int):
 
 
 OWN = {kernel.__name__: (kernel, (X, np.zeros(96, np.uint32), 3), 1) for kernel in (ring, by_turns)}
-HOPPER = {name: (made[0], made[1], made[3]) for name, make in PROGRAMS.items() if (made := make())}
+HOPPER = {name: (kernel, args, blocks) for name, (kernel, args, _, blocks) in ((name, make()) for name, make in PROGRAMS.items())}
 
 
 def synchronized(made) -> synced.Function:
@@ -122,3 +125,115 @@ def test_a_copy_in_flight_is_not_over_for_who_arrives(steps, right):
     found = order(function)
     assert (found.verdict == "ordered") is right, found
     assert right or found.open and not found.stuck
+
+
+def halves(function: synced.Function) -> list[synced.Sync]:
+    return [s for s in statements(function.body) if isinstance(s, synced.Sync) and s.part is not SyncHalf.BOTH]
+
+
+def with_halves(function: synced.Function, change) -> synced.Function:
+    """With what `change` makes of each part of a barrier."""
+    for half in halves(function):
+        ((_, function),) = mutations.edited(function, lambda s: [("", change(s))] if s is half else ())  # noqa: B023
+    return function
+
+
+def test_a_group_knows_nothing_by_the_barrier_of_another_group():
+    """Barriers of warps: who writes arrives at that of its own warp, and who reads waits at another one."""
+    function, *given = OWN["by_turns"]
+    warps = with_halves(function._the_one({}).synced, lambda s: (replace(s, point=replace(s.point, participants=WARP1)),))
+    assert goes_wrong(warps, *given)
+    assert order(warps).open and order(warps).stuck
+
+
+def test_who_arrives_once_more_knows_that_the_wait_before_is_over():
+    """Barriers 1 and 3 are one: who writes arrives there twice, and knows by barrier 2, between the two, that the first wait is over."""
+    function = synchronized(OWN["by_turns"])
+    first, second, third = sorted({s.point.number for s in halves(function)})
+    one = with_halves(function, lambda s: (replace(s, point=replace(s.point, number=first)) if s.point.number == third else s,))
+    assert order(one).verdict == "ordered" and not goes_wrong(one, *OWN["by_turns"][1:])
+    early = with_halves(one, lambda s: () if s.point.number == second else (s,))
+    assert goes_wrong(early, *OWN["by_turns"][1:])
+    assert [stuck for stuck in order(early).stuck if "the wait before" in stuck.why]
+    apart = with_halves(function, lambda s: () if s.point.number == second else (s,))
+    assert order(apart).open and not order(apart).stuck
+
+
+def test_who_waits_for_those_that_wait_for_it_is_noticed():
+    """Who writes waits for who reads before it arrives, and who reads does the same."""
+    function = synchronized(OWN["by_turns"])
+    _, second, _ = sorted({s.point.number for s in halves(function)})
+    wait = next(s for s in halves(function) if s.point.number == second and s.part is SyncHalf.WAIT)
+    first = next(s for s in halves(function) if s.part is SyncHalf.ARRIVE)
+    before = replace(wait, number=100_000)
+    circle = with_halves(function, lambda s: () if s is wait else (before, s) if s is first else (s,))
+    assert goes_wrong(circle, *OWN["by_turns"][1:])
+    assert [stuck for stuck in order(circle).stuck if "only behind those" in stuck.why]
+
+
+@kernel(threads=96)
+def beside(x: ptr(const(u32)), y: ptr(u32), n: int):
+    with each(block, y):
+        fill, write, read = roles(32, 32, 32)
+        v: u32 @ thread[1] = 0
+        q: pipeline(shared(u32[32]), 1)
+        p: shared(u32[32])
+        z: shared(u32[96])
+        for i in unroll(range(2)):
+            with each(thread, z) as t:
+                z[t] = v
+            with each(thread) as t:
+                v = v + z[95 - t]
+            with stage(q) as s:
+                with fill(s), each(thread, s) as t:
+                    s[t] = u32(t)
+                with write(p), each(thread, p) as t:
+                    p[t] = x[t + i]
+                with read(s), each(thread) as t:
+                    v = v + s[31 - t]
+                with read(p), each(thread) as t:
+                    v = v + p[31 - t]
+        with each(thread, y) as t:
+            y[t] = v
+
+
+def test_an_arrival_beside_an_access_tells_nothing_of_it():
+    """All three roles side by side, without a barrier between who writes and who reads: who fills knows of the write at its next arrival, behind the block's barrier, and
+    who reads has waited for the one before."""
+    made = beside, (X, np.zeros(96, np.uint32), 3), 1
+
+    def side_by_side(s):
+        if isinstance(s, ir.Partition) and len(s.body) == 4 and all(isinstance(claim, ir.Claim) for claim in s.body):
+            splits = [next(x for x in claim.body if isinstance(x, ir.Split)) for claim in s.body]
+            roles = [[replace(claim, body=split.cases[k].body) for claim, split in zip(s.body, splits) if split.cases[k].body] for k in range(3)]
+            whole = replace(splits[0], cases=tuple(replace(case, body=tuple(body)) for case, body in zip(splits[0].cases, roles)))
+            yield "side by side", (replace(s, body=(whole,)),)
+
+    ((_, function),) = mutations.edited(synchronized(made), side_by_side)
+    assert goes_wrong(function, *made[1:])
+    found = {(pair.first.key[-1], pair.second.key[-1]) for pair in order(function).open if pair.first.name == "p"}
+    assert len({one for one, other in found if one == other}) == 2, found  # in both iterations
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_what_arrives_too_early_is_not_shown(name):
+    """mbarriers, wgmma and TMA stores."""
+    tried = [(text, mutant) for text, mutant in mutations.early_arrivals(synchronized(HOPPER[name])) if order(mutant).verdict == "ordered"]
+    assert not [text for text, mutant in tried if goes_wrong(mutant, *HOPPER[name][1:])]
+
+
+@pytest.mark.parametrize("program", OK, ids=lambda program: program.name)
+def test_no_arrival_of_the_corpus_may_be_earlier(program):
+    for kernel in kernels_of(program.namespace()).values():
+        for text, mutant in mutations.early_arrivals(kernel._the_one({}).synced):
+            assert order(mutant).verdict != "ordered", text
+
+
+DRAWN = [*(("relays", k) for k in (1, 29, 99, 122, 151)), *(("roles", k) for k in (0, 1, 2, 4, 6, 10, 12, 14))]
+
+
+@pytest.mark.parametrize(("family", "seed"), DRAWN)
+def test_what_arrives_too_early_in_drawn_programs_is_not_shown(family, seed):
+    drawn = case.generate(family, seed)
+    for text, mutant in itertools.islice(mutations.early_arrivals(case.load(drawn)._the_one({}).synced), 5):
+        assert order(mutant).verdict != "ordered" or not goes_wrong(mutant, case.made(drawn), drawn.blocks), text

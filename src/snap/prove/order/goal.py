@@ -145,7 +145,7 @@ def parts_match(walk: OrderWalk) -> None:
         if any(other != around for _, _, other in found.values()):
             meetings.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
         if point.uid in meetings.rounds:
-            if not walk.paces.same_values(e for exprs in around for e in exprs):
+            if not walk.paces.same_values((e for exprs in around for e in exprs), found.keys()):
                 meetings.hang(
                     s, point.object, "it is not shown that roles arrive at this barrier as often as others wait"
                 )

@@ -35,7 +35,7 @@ X = np.arange(256, dtype=np.uint32)
 def ring(x: ptr(const(u32)), y: ptr(u32), n: int):
     with each(block, y):
         write, read = roles(64, 32)
-        p: shared(u32[96])
+        p: shared(u32[288])
         v: u32 @ thread[1] = 0
         for i in range(n):
             with write(p), each(thread, p) as t:
@@ -136,6 +136,31 @@ def with_halves(function: synced.Function, change) -> synced.Function:
     for half in halves(function):
         ((_, function),) = mutations.edited(function, lambda s: [("", change(s))] if s is half else ())  # noqa: B023
     return function
+
+
+def test_who_comes_round_too_early_arrives_twice():
+    """Each iteration has a row of its own, so that no memory is at stake: but who writes may be two iterations ahead, and two of its arrivals count for one barrier."""
+    function = synchronized(OWN["ring"])
+    i = next(s.var for s in statements(function.body) if isinstance(s, ir.For))
+
+    def in_rows(access):
+        row = ir.Binary("*", ir.Read(i, I32, span=access.span), ir.Const(96, I32, span=access.span), I32, span=access.span)
+        return replace(access, index=(ir.Binary("+", access.index[0], row, I32, span=access.span),))
+
+    def rows(s):
+        if isinstance(s, ir.Assign) and isinstance(s.target, ir.MemTarget) and s.target.access.view.obj.name == "p":
+            yield "writes", (replace(s, target=replace(s.target, access=in_rows(s.target.access))),)
+        elif isinstance(s, ir.Assign) and isinstance(s.value, ir.Binary) and isinstance(s.value.right, ir.Load):
+            yield "reads", (replace(s, value=replace(s.value, right=replace(s.value.right, access=in_rows(s.value.right.access)))),)
+
+    [write, read] = [text for text, _ in mutations.edited(function, rows)]
+    for text in (write, read):
+        function = dict(mutations.edited(function, rows))[text]
+    assert order(function).verdict == "ordered" and not goes_wrong(function, *OWN["ring"][1:])
+    _, back = sorted({s.point.number for s in halves(function)})
+    early = with_halves(function, lambda s: () if s.point.number == back else (s,))
+    assert goes_wrong(early, *OWN["ring"][1:], seeds=40)
+    assert [stuck for stuck in order(early).stuck if "the phase before is complete" in stuck.why]
 
 
 def before_the_loops(function: synced.Function, change, roles: int) -> synced.Function:

@@ -22,6 +22,9 @@ arrival), the last index it has waited for, the bytes that are expected and not 
 from the program's own counters is found out by bounds on differences (`order/paces.py`), which hold in every iteration
 of a loop because they hold at first and each iteration keeps them.
 
+Named barriers that roles arrive at in one loop, and wait for in another (`Meetings.rounds`), keep the same rules, with
+one slot: a wait is an arrival, too, and sees no parity.  That as many arrive as are waited for is asked of the text.
+
 What is said of an event holds of every thread that does it, in every iteration.  `told[x][y] = d`: who arrives for
 index i of x (or, of an mbarrier, who has waited for it) knows that y has arrived for i + d (of an mbarrier: that the
 phase of that index is complete).  Paths of such steps add up.

@@ -304,3 +304,20 @@ def test_what_arrives_too_early_in_drawn_programs_is_not_shown(family, seed):
     assert (family, seed) not in SHOWN or order(case.load(drawn)._the_one({}).synced).verdict == "ordered"
     for text, mutant in itertools.islice(mutations.early_arrivals(case.load(drawn)._the_one({}).synced), 5):
         assert order(mutant).verdict != "ordered" or not goes_wrong(mutant, case.made(drawn), drawn.blocks), text
+
+
+def test_the_cluster_has_one_barrier():
+    """Who arrives twice before it waits, or leaves a loop between the two and meets again behind it, arrives for others."""
+    function = kernels_of(next(p for p in OK if p.path.stem == "cluster_stencil").namespace())["stencil"]._the_one({}).synced
+    given = (np.ones((16, 64), np.float32), np.zeros((16, 64), np.float32), 16, 3), 8
+    [arrive, wait] = halves(function)
+    loop = next(s for s in statements(function.body) if isinstance(s, ir.For))
+    second = ir.Compare("==", ir.Read(loop.var, I32, span=loop.span), ir.Const(1, I32, span=loop.span), BOOL, span=loop.span)
+    leaves = ir.If(second, (ir.Break(span=loop.span),), (), span=loop.span)
+    twice = with_halves(function, lambda s: (s, replace(s, point=replace(s.point, uid=s.point.uid + 100_000), number=s.number + 100_000)))
+    between = with_halves(function, lambda s: (leaves, s) if s is wait else (s,))
+    behind = with_halves(function, lambda s: () if s is arrive else (s, arrive))
+    assert order(function).verdict == "ordered" and not goes_wrong(function, *given)
+    assert goes_wrong(twice, *given) and goes_wrong(behind, *given)
+    for wrong in (twice, between, behind):
+        assert [stuck for stuck in order(wrong).stuck if "before they have waited" in stuck.why]

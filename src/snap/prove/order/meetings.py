@@ -27,7 +27,7 @@ from snap.prove.order.point import WalkPoint
 from snap.prove.order.reach import CLUSTER, GRID, THREAD, State, begun
 from snap.prove.order.reading import TooMuch
 from snap.prove.order.sites import OrderSite
-from snap.record import record
+from snap.record import record, replace
 
 
 @record
@@ -117,6 +117,8 @@ class Meetings:
         if kind is PointKind.BLOCK:
             here.change(lambda site, st: st.met([threads.units_of(here.active, True)]))
         elif here.active == threads.everyone:
+            if kind is PointKind.CLUSTER:
+                self.of_the_cluster(s, name, SyncHalf.BOTH)
             wide, every = CLUSTER if kind is PointKind.CLUSTER else GRID, (1 << threads.units) - 1
             here.change(lambda site, st: st.widened(wide, site.made, every))
 
@@ -175,7 +177,9 @@ class Meetings:
             name = here.key(point.uid, point.number, group, here.loops)
             self.parted.setdefault(name, {}).setdefault(s.number, (s, active, here.conditions))
             units, uid = self.threads.units_of(active, True), hash(name)
-            if not wide:
+            if wide:
+                self.of_the_cluster(s, point.object, s.part)
+            else:
                 self.in_turn(s, name, (PointKind.NAMED, point.number, group), active)
             if arrives:
                 here.change(partial(lambda uid, units, site, st: st.arrive(uid, units), uid, units))
@@ -210,15 +214,35 @@ class Meetings:
                 mine = state.over.own & ~threads.units_of(site.threads & ~active)
                 if units & ~reduce(or_, state.over.rows, mine):
                     self.hang(s, s.point.object, EARLY)
-        if s.part is synced.SyncHalf.WAIT and here.born and here.tokens is not None:
-            site = OrderSite(
-                key=(*name, s.number), name=s.point.object, span=s.span, statement=s, writes=False,
-                reads=False, line=THREAD, memory=barrier, space=Space.GENERIC, foot=NOWHERE, loops=here.loops,
-                made=units, threads=active,
-            )  # fmt: skip
-            here.tokens[site, ()] = begun(THREAD, threads.units, site.made)
+        if s.part is synced.SyncHalf.WAIT:
+            self.put(s, (*name, s.number), barrier, active, over=True)
+
+    def of_the_cluster(self, s: ir.Stmt, name: str, part: SyncHalf) -> None:
+        """Ask whether each thread waits at the cluster's barrier, of which there is one, before it arrives again."""
+        here = self.here
+        arrived = [state for (site, _), state in (here.tokens or {}).items() if site.memory == ARRIVED]
+        if part is SyncHalf.WAIT:
+            over = lambda site, st: replace(st, over=replace(st.over, own=site.made))  # noqa: E731
+            here.change(lambda site, st: over(site, st) if site.memory == ARRIVED else st)
+        elif not all(state.over.own for state in arrived):
+            self.hang(s, name, "threads may arrive at the cluster's barrier again before they have waited")
+        if part is SyncHalf.ARRIVE:
+            self.put(s, here.key(s.number, ARRIVED), ARRIVED, here.active, over=False)
+
+    def put(self, s: ir.Stmt, key: tuple, memory: tuple, active: int, over: bool) -> None:
+        """Put what is no access behind us, where what lies between it and a later statement matters."""
+        here = self.here
+        if not here.born or here.tokens is None:
+            return
+        site = OrderSite(
+            key=key, name="", span=s.span, statement=s, writes=False, reads=False, line=THREAD, memory=memory,
+            space=Space.GENERIC, foot=NOWHERE, loops=here.loops, made=self.threads.units_of(active), threads=active,
+        )  # fmt: skip
+        state = begun(THREAD, self.threads.units, site.made)
+        here.tokens[site, ()] = state if over else replace(state, over=replace(state.over, own=0))
 
 
+ARRIVED = (PointKind.CLUSTER,)  # "memory" of arrivals at the cluster's barrier: over when they have been waited for
 EARLY = "who arrives here may not know that the wait before at this barrier is over"
 
 

@@ -243,7 +243,7 @@ class Meetings:
 
 
 ARRIVED = (PointKind.CLUSTER,)  # "memory" of arrivals at the cluster's barrier: over when they have been waited for
-EARLY = "who arrives here may not know that the wait before at this barrier is over"
+EARLY = "threads that arrive here may not know that the wait before at this barrier is over"
 
 
 def _of_block(p: Privilege) -> Privilege:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
+from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.types import BLOCK1, BOOL, I32, WARP1, Level
 from snap._compiler.ir.walk import own_expressions, statements, variables
 
@@ -231,6 +232,49 @@ def _can_leave(loop: ir.For, point: ir.Stmt) -> bool:
     """Whether the point means something outside of the loop."""
     born = {loop.var.uid, *(s.var.uid for s in statements(loop.body) if isinstance(s, ir.Declare))}
     return not any(v.uid in born for v in variables(*own_expressions(point)))
+
+
+def early_arrivals(function: ir.Function) -> Mutants:
+    """An arrival at a barrier or an mbarrier before what its thread waits for first: copies, TMA stores, wgmma, an mbarrier, others."""
+    def change(body: ir.Body) -> Iterator[tuple[str, ir.Body]]:
+        for k, s in enumerate(body):
+            if isinstance(s, (synced.Sync, synced.MBarrierArrive)) and s.point.waits and s.point.kind is not synced.PointKind.THREAD:
+                wait = replace(s.point, kind=synced.PointKind.THREAD, fence=False, threads=0, number=0)
+                bare = replace(s, point=replace(s.point, waits=()))
+                yield f"{_name(s)} before its own wait", (*body[:k], bare, synced.Sync(wait, s.place, span=s.span, number=s.number + 100_000), *body[k + 1:])
+            for arrival, rest in _without_an_arrival(s):
+                needs = {v.uid for v in variables(*own_expressions(arrival))}
+                for j in reversed(range(k)):
+                    if needs & {v.uid for x in statements((body[j],)) for v in assigned(x)}:
+                        break
+                    if any(_waits(x) for x in statements((body[j],))):
+                        yield f"{_name(arrival)} before line {body[j].span.line}", (*body[:j], arrival, *body[j:k], *rest, *body[k + 1:])
+
+    for text, body in _bodies(function.body, change):
+        yield text, replace(function, body=body)
+
+
+def _without_an_arrival(s: ir.Stmt) -> Iterator[tuple[synced.Sync | synced.MBarrierArrive, ir.Body]]:
+    """The statement, or one in the scopes that it opens, which only arrives; and what is left of the statement."""
+    match s:
+        case synced.MBarrierArrive() | synced.Sync(part=synced.SyncHalf.ARRIVE):
+            yield s, ()
+        case ir.Partition() | ir.Claim():
+            for k, inner in enumerate(s.body):
+                for arrival, rest in _without_an_arrival(inner):
+                    yield arrival, (replace(s, body=(*s.body[:k], *rest, *s.body[k + 1:])),)
+
+
+def _waits(s: ir.Stmt) -> bool:
+    match s:
+        case synced.MBarrierWait():
+            return True
+        case synced.Sync(point, part=part):
+            return bool(point.waits) or part is not synced.SyncHalf.ARRIVE
+        case synced.MBarrierArrive(point=point):
+            return bool(point.waits)
+        case _:
+            return False
 
 
 ALL = (drop_points, drop_arrives, arrive_on_one_path, drop_fences, drop_commits, shift_phases, change_waits, change_bytes, change_slots, weaken_cluster,

@@ -13,7 +13,7 @@ from functools import reduce
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
-from snap._compiler.ir.types import THREAD1, WARP1, Element
+from snap._compiler.ir.types import I32, THREAD1, WARP1, Element
 from snap.prove.order.kinds import BOX, FRAGMENT
 from snap.prove.order.reading import Known
 from snap.record import record
@@ -30,6 +30,9 @@ class TouchedElements:
     shape: IndexForms | None
     index: IndexForms | None
     facts: IndexForms = ()
+
+
+NOWHERE = TouchedElements(I32, None, None)
 
 
 def below(values: Known, extent: int, name: tuple) -> tuple[Form, list[Form]]:

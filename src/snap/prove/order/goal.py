@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
@@ -23,10 +25,10 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.halves import Halves, has_halves
 from snap._compiler.ir.synced import PointKind, SyncHalf
-from snap._compiler.ir.types import Level, Space
+from snap._compiler.ir.types import Space
 from snap._compiler.ir.walk import statements
 from snap.prove.order.mbarriers import Events
-from snap.prove.order.meetings import Meetings, Stuck
+from snap.prove.order.meetings import Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
 from snap.prove.order.point import Tokens
@@ -70,7 +72,7 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
         result.unknown.append(much.why if much.span is None else f"line {much.span.line}: {much.why}")
         return result
     pairs, meetings, mbarriers = walk.pairs, walk.meetings, walk.mbarriers
-    parts_match(meetings)
+    parts_match(walk)
     halves_match(walk)
     alone = walk.here.threads.cluster == 1
     events = Events(list(mbarriers.events.values()), mbarriers.barriers, set(mbarriers.turns), alone)
@@ -131,23 +133,37 @@ def at_the_end(walk: OrderWalk, rules: Rules, tokens: Tokens) -> Iterator[Stuck]
             yield Stuck(e.span, e.barrier.name, what)
 
 
-def parts_match(meetings: Meetings) -> None:
-    """Check barriers whose arrival and wait are two statements: both are in the same loops and branches, and as many
-    threads execute them as take part.
+def parts_match(walk: OrderWalk) -> None:
+    """Check barriers whose arrival and wait are two statements: both are in the same loops and branches, as many
+    threads execute them as take part, and the walk has come to all arrivals before it comes to a wait, so that nobody
+    waits for what comes behind that.
     """
+    meetings = walk.meetings
     for found in meetings.parted.values():
         s, _, around = next(iter(found.values()))
         point = s.point
         if any(other != around for _, _, other in found.values()):
             meetings.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
-        threads = [0, 0]
-        for one, active, _ in found.values():
-            threads[one.part is SyncHalf.WAIT] |= active
-        if point.kind is PointKind.NAMED and point.threads and point.participants.level is not Level.THREAD:
-            if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
-                meetings.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
-        if 0 in threads:
-            meetings.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
+        if point.uid in meetings.rounds:
+            if not walk.paces.same_values((e for exprs in around for e in exprs), found.keys()):
+                meetings.hang(
+                    s, point.object, "it is not shown that roles arrive at this barrier as often as others wait"
+                )
+            continue
+        parts = [one.part for one, _, _ in found.values()]
+        if {*parts} != {SyncHalf.ARRIVE, SyncHalf.WAIT}:
+            why = (
+                "no thread arrives at this barrier, or no thread waits for it, in the same iteration of the same loops"
+            )
+            meetings.hang(s, point.object, why)
+            continue
+        if SyncHalf.ARRIVE in parts[parts.index(SyncHalf.WAIT) :]:
+            meetings.hang(s, point.object, "some may arrive at this barrier only behind those that wait for it")
+        threads = [active for _, active, _ in found.values()]
+        if point.kind is PointKind.NAMED:
+            taking_part = point.threads or meetings.size(point)
+            if sum(t.bit_count() for t in threads) != taking_part or reduce(or_, threads).bit_count() != taking_part:
+                meetings.hang(s, point.object, f"not as many as {taking_part} threads take part in this barrier")
 
 
 def halves_match(walk: OrderWalk) -> None:

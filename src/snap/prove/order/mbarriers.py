@@ -22,6 +22,9 @@ arrival), the last index it has waited for, the bytes that are expected and not 
 from the program's own counters is found out by bounds on differences (`order/paces.py`), which hold in every iteration
 of a loop because they hold at first and each iteration keeps them.
 
+Named barriers that roles arrive at in one loop, and wait for in another (`Meetings.rounds`), keep the same rules, with
+one slot: a wait is an arrival, too, and sees no parity.  That as many arrive as are waited for is asked of the text.
+
 What is said of an event holds of every thread that does it, in every iteration.  `told[x][y] = d`: who arrives for
 index i of x (or, of an mbarrier, who has waited for it) knows that y has arrived for i + d (of an mbarrier: that the
 phase of that index is complete).  Paths of such steps add up.
@@ -30,6 +33,7 @@ phase of that index is complete).  Paths of such steps add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,10 +44,11 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import multiplied_into
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import I32, Level, Space
+from snap._compiler.ir.synced import SyncHalf
+from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
 from snap.diag.span import Span
-from snap.prove.order.elements import TouchedElements
+from snap.prove.order.elements import NOWHERE
 from snap.prove.order.kinds import (
     ARRIVE,
     ARRIVED,
@@ -74,8 +79,8 @@ PhaseCounts = dict[tuple, dict[tuple, int]]
 @dataclass
 class Event:
     """An arrival, a load or a wait.  index: its form; knows, needs: by mbarrier, what the thread has waited for, less
-    the index: at least, and at most; units: how many arrive at once; tops: of each loop around, counters that only
-    grow, as they were at the top of the iteration.
+    the index: at least, and at most; units: how many arrive at once; role: as of a site; tops: of each loop around,
+    counters that only grow, as they were at the top of the iteration.
     """
 
     key: tuple
@@ -90,6 +95,7 @@ class Event:
     span: Span
     in_turn: bool
     in_role: bool
+    role: tuple
     counters: dict[CounterKey, Form] = field(default_factory=dict)
     tops: dict[tuple, dict[CounterKey, Form]] = field(default_factory=dict)
 
@@ -148,7 +154,6 @@ class Events:
 
 
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
-NOWHERE = TouchedElements(I32, None, None)
 
 
 class MBarriers:
@@ -160,13 +165,13 @@ class MBarriers:
         self.here, self.values, self.threads = here, here.values, here.threads
         self.paces, self.meetings = paces, meetings
         kernel = here.kernel
-        self.barriers = {b.uid: b for b in kernel.mbarriers}
+        self.barriers = {b.uid: b for b in (*kernel.mbarriers, *meetings.rounds.values())}
         self.events: dict[tuple, Event] = {}
         self.lags: dict[tuple, dict[CounterKey, int]] = {}
         self.role_ends: list[tuple[set[int], End]] = []
         self.depth = 0
         self.turns = turns(kernel)
-        if not kernel.mbarriers:
+        if not self.barriers:
             return
         paces.followed = [((), uid) for uid in counters(kernel)]
         for b in kernel.mbarriers:
@@ -174,6 +179,11 @@ class MBarriers:
             if never_waited(kernel, b) < -1 and b.uid not in self.turns:
                 paces.follow((NEEDED, b.uid), never_waited(kernel, b))
             paces.follow((OWED, b.uid), 0)
+        for b in meetings.rounds.values():
+            paces.follow((WAITED, b.uid), -1)
+            paces.follow((OWED, b.uid), 0)
+            for part in (SyncHalf.ARRIVE, SyncHalf.WAIT):
+                paces.follow(_half(b, part), 0)
         for s in statements(kernel.body):
             if isinstance(s, synced.MBarrierArrive):
                 paces.follow(_class(s), 0)
@@ -192,6 +202,8 @@ class MBarriers:
                     found.add(((), (OWED, barrier.uid)))
                 case synced.CountedLoad(barrier=barrier):
                     found.add(((), (OWED, barrier.uid)))
+                case synced.Sync(part=part) if b := self.meetings.round(s):
+                    found |= {((), (WAITED, b.uid)), ((), _half(b, part))}
         return found
 
     def needed(self, uid: int) -> CounterKey:
@@ -282,6 +294,8 @@ class MBarriers:
                 self.waited(s, barrier, forms.add(here.form(slot), here.form(phase), barrier.slots))
             case synced.MBarrierArrive():
                 self.arrives(s)
+            case synced.Sync() if b := self.meetings.round(s):
+                self.half(s, b)
             case synced.MBarrierExpect(barrier, slot, count):
                 threads, _ = here.issuers(s.place)
                 self.owe(barrier, count * threads.bit_count())
@@ -316,6 +330,20 @@ class MBarriers:
         self.event(s, WAIT, s.barrier, count, (), 0, True)
         self.values.known[(), (WAITED, s.barrier.uid)] = count
 
+    def half(self, s: synced.Sync, b: synced.MBarrier) -> None:
+        """Follow a barrier that roles arrive at, and wait for, in their loops.  Whoever waits arrives by that, too."""
+        here, cls = self.here, _half(b, s.part)
+        index, active = self.values.known[(), cls], here.active
+        self.event(s, ARRIVE, b, index, (*cls, active), active.bit_count(), True)
+        if not here.dry:
+            self.covers((*cls, active), (), False, index, active)
+        self.values.known[(), cls] = forms.add(index, forms.number(1))
+        if s.part is SyncHalf.WAIT:
+            self.event(s, WAIT, b, index, (), 0, True)
+            self.values.known[(), (WAITED, b.uid)] = index
+            if not here.dry:
+                here.change(lambda site, st: st.met([self.threads.units_of(active, True)]))
+
     def arrives(self, s: synced.MBarrierArrive) -> None:
         here, b, cls, threads = self.here, s.barrier, _class(s), self.arriving(s)
         if not here.dry:
@@ -329,7 +357,9 @@ class MBarriers:
         if not here.dry:
             if s.point.fence:
                 self.meetings.fences()
-            self.covers(s, index, threads)
+            small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
+            groups = self.meetings.groups(s.by, s, "") if small else ()
+            self.covers((*cls, threads), groups, s.copies, index, threads)
             if s.copies:
                 self.landed(b.uid, threads)
         self.values.known[(), cls] = forms.add(count, forms.number(1))
@@ -361,28 +391,26 @@ class MBarriers:
         key = here.key(s.number, kind)
         self.events[key] = Event(
             key, kind, b, index, cls, units, knows, needs, tuple(values.facts), s.span, in_turn and index is not None,
-            self.depth > 0, self.paces.at(), {loop: here.tops[loop] for loop in here.loops},
+            self.depth > 0, here.role, self.paces.at(), {loop: here.tops[loop] for loop in here.loops},
         )  # fmt: skip
 
     # ---- what arrivals tell ----
 
-    def covers(self, s: synced.MBarrierArrive, index: Form | None, threads: int) -> None:
-        """Find by access how far behind it an arrival must be to tell of it (`lags`)."""
+    def covers(self, cls: tuple, groups: Sequence[int], copies: bool, index: Form | None, threads: int) -> None:
+        """Find by access how far behind it an arrival must be to tell of it (`lags`).  groups: units that have met."""
         units = self.threads.units_of(threads)
-        small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
-        groups = self.meetings.groups(s.by, s, "") if small else []
         bounds = Bounds(self.values.facts)
         for (site, ages), state in (self.here.tokens or {}).items():
             if site.register:
                 continue
             for what, reach in ((OVER, state.over), (FENCED, state.fenced)):
-                if s.copies and site.line is not PASSED:
+                if copies and site.line is not PASSED:
                     told = site.made if site.line is COPY and what == OVER else 0
                 else:
                     heard = reach.met(groups) if groups else reach
                     mine = heard.own & ~self.threads.units_of(site.threads & ~threads)
                     told = mine | sum(1 << u for u, row in enumerate(heard.rows) if row & units)
-                lag = self.lags.setdefault((site.key, (*_class(s), threads), what), {})
+                lag = self.lags.setdefault((site.key, cls, what), {})
                 if site.made & ~told:
                     self.behind(lag, site, ages, index, bounds)
 
@@ -404,6 +432,10 @@ class MBarriers:
 
 def _class(s: synced.MBarrierArrive) -> tuple:
     return (ARRIVED, s.barrier.uid, str(s.by), s.copies)
+
+
+def _half(b: synced.MBarrier, part: SyncHalf) -> tuple:
+    return (ARRIVED, b.uid, part, False)
 
 
 def _loaded(uid: int, units: int, site: OrderSite, st: State) -> State:

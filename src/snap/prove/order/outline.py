@@ -153,10 +153,36 @@ def in_order(s: ir.Split) -> list[ir.Case]:
     return [s.cases[k] for k in order]
 
 
-def looped_points(body: ir.Body) -> frozenset[int]:
-    """Return the barriers in loops: an arrival there is of one iteration, which another role knows nothing of."""
-    loops = (loop for loop in statements(body) if isinstance(loop, (ir.For, ir.While)))
-    return frozenset(x.point.uid for loop in loops for x in statements((loop,)) if isinstance(x, synced.Sync))
+def in_rounds(kernel: synced.Function, threads: int) -> dict[int, synced.MBarrier]:
+    """Return the barriers of the block at which some threads arrive in one loop, and others wait in another one, as
+    roles do that hand memory round: by point, each as the mbarrier that it is like.  No iteration of its loops is left
+    early, so that an arrival and a wait in the same loops and branches are made equally often.
+    """
+    found: dict[int, list[tuple[tuple[int, ...], synced.SyncPoint]]] = {}
+    left = any(isinstance(s, ir.Return) for s in statements(kernel.body))
+    for loops, point in _halves(kernel.body):
+        found.setdefault(point.uid, []).append((loops, point))
+    rounds = {}
+    for uid, halves in found.items():
+        point = halves[0][1]
+        p, apart = point.participants, {loops for loops, _ in halves}
+        whole = point.kind is PointKind.NAMED and (p.level is not Level.THREAD or p.n == threads)
+        if whole and len(apart) > 1 and not left and not any(None in loops for loops in apart):
+            count = point.threads or threads
+            rounds[uid] = synced.MBarrier(-1 - uid, point.object, 1, count, span=point.span)
+    return rounds
+
+
+def _halves(body: ir.Body, loops: tuple = ()) -> Iterator[tuple[tuple, synced.SyncPoint]]:
+    """Yield the parts of barriers that have two, with the loops around: None for one that may be left early."""
+    for s in body:
+        if isinstance(s, synced.Sync) and s.part is not synced.SyncHalf.BOTH:
+            yield loops, s.point
+        inner = loops
+        if isinstance(s, (ir.For, ir.While)):
+            inner = (*loops, None if leaves(s.body) else s.number)
+        for part in bodies(s):
+            yield from _halves(part, inner)
 
 
 def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
@@ -192,7 +218,7 @@ def _only_computes(f: ir.AnyFunction, args: tuple) -> bool:
     return computes(f) and all(not isinstance(a, ir.MemView) or a.obj.const for a in args)
 
 
-def _changing(e: ir.Expr) -> bool:
+def changing(e: ir.Expr) -> bool:
     return isinstance(e, ir.Load) and not e.access.view.obj.const
 
 
@@ -228,7 +254,7 @@ def alike(
     for path, values in found[0] if found else []:
         exprs = [e for step in path for e in step if not isinstance(e, (ir.Var, bool, str, int))]
         given = [e for e in values if e is not None and not isinstance(e, int)]
-        if differs(agreed, ranges, *exprs) is not None or any(_changing(x) for e in (*exprs, *given) for x in walk(e)):
+        if differs(agreed, ranges, *exprs) is not None or any(changing(x) for e in (*exprs, *given) for x in walk(e)):
             return False
         for var in variables(*exprs, *given):
             if var.uid not in seen and not alike(roles, var.uid, seen, ranges, agreed):

@@ -13,12 +13,14 @@ then, and what matters is by how much one is behind the other, in every iteratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
+from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, CLUSTER1
-from snap.prove.order.outline import alike, given, paths, splits, trips_of
+from snap._compiler.ir.walk import variables, walk
+from snap.prove.order.outline import alike, changing, given, paths, splits, trips_of
 from snap.prove.order.point import WalkPoint
 
 SumOfUnknowns = tuple[tuple[LinearAtom, int], ...]  # a sum of unknowns
@@ -234,6 +236,20 @@ class Paces:
             using = [role for role in self.roles if any(given(s, uid) is not None for _, s in role)]
             self._steps[uid, loop] = alike(using, uid, set(), self.here.ranges, self.agreed, loop)
         return self._steps[uid, loop]
+
+    def same_values(self, exprs: Iterable[ir.Expr], numbers: Collection[int]) -> bool:
+        """Return whether the roles in which these statements stand compute the same of expressions, in the same
+        iteration of the same loops.  Each has its own copy of a variable: all of them count it alike, or none counts.
+        """
+        found = [*exprs]
+        roles = [role for role in self.roles if any(s.number in numbers for _, s in role)]
+        if any(changing(x) for e in found for x in walk(e)):
+            return False
+        for var in variables(*found):
+            counts = {any(given(s, var.uid) is not None for _, s in role) for role in roles}
+            if len(counts) > 1 or not self.same_steps(var.uid):
+                return False
+        return True
 
     def shared(self) -> list[CounterKey]:
         """Return the variables of the program that all roles count alike."""

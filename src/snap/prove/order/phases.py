@@ -13,7 +13,7 @@ from itertools import product
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.ir.types import Space
+from snap._compiler.ir.types import BLOCK1, GRID1, Space
 from snap.prove.order.kinds import FENCED, ORDER, OVER, PHASE, START, WAITED
 from snap.prove.order.mbarriers import NEVER, Events
 from snap.prove.order.pairs import Open
@@ -59,7 +59,7 @@ class Phases:
         local = a.space is Space.SHARED and (self.cluster == 1 or a.rank is None or b.rank is None)
         ways = []
         for way in (*self.ways(a, b, False), *self.ways(b, a, True)):
-            left = [one for one in way if not _impossible(one, local)]
+            left = [one for one in way if not self.impossible(pair, one, local)]
             if not left:
                 return None
             ways.append(left)
@@ -72,6 +72,16 @@ class Phases:
             if found is not None:
                 return found
         return None
+
+    def impossible(self, pair: Open, one: Besides, local: bool) -> bool:
+        """Return whether it holds of no two: for threads of one block, and of different ones unless these cannot meet.
+        What two threads count, in two iterations, is one number only where both agree about it.
+        """
+        for part, shared in zip(one, (BLOCK1,) if local else (BLOCK1, GRID1)):
+            sums = ((self.questions.together(pair.first, pair.second, pair.ages, shared, x, y), n) for x, y, n in part)
+            if not any(_number(x, n) for x, n in sums):
+                return False
+        return True
 
     def ways(self, a: OrderSite, b: OrderSite, swapped: bool) -> Iterator[list[Besides]]:
         """Yield the phases by which `a` may come before `b`: of each, what holds where it does not, as alternatives."""
@@ -92,6 +102,8 @@ class Phases:
                 d = told.get(c)
                 if d is None or c[1] not in self.sound:
                     continue
+                if any(_walked_before(e.role, a.role) for e in self.events.arrivals[c]):
+                    continue  # such an arrival was not asked whether it tells of this access
                 lag = self.lags.get((a.key, c, FENCED if fence else OVER))
                 count = a.counts.get(((), c[:-1]))
                 if lag is None or count is None:
@@ -105,6 +117,14 @@ class Phases:
                         continue  # no arrival is late enough
                     found.append(_all(parts))
                 yield found
+
+
+def _walked_before(one: tuple, other: tuple) -> bool:
+    """Return whether the walk has come to one role before the other one, of threads that go through both at a time."""
+    for x, y in zip(one, other):
+        if x != y:
+            return isinstance(x, tuple) and isinstance(y, tuple) and x[0] == y[0] and x[1] < y[1]
+    return False
 
 
 def _known(pair: Open, state: State) -> Reach:
@@ -124,12 +144,6 @@ def _not(index: Form, waited: Form, d: int, swapped: bool, across: bool) -> Besi
     back = forms.times(waited, -1)
     one = (back, index, -d - 1) if swapped else (index, back, -d - 1)
     return (one,), (one,) if across else ()
-
-
-def _impossible(one: Besides, local: bool) -> bool:
-    """Return whether it holds of no two: for threads of one block, and of different ones unless these cannot meet."""
-    never = [any(_number(forms.add(x, y), n) for x, y, n in part) for part in one]
-    return never[0] and (local or never[1])
 
 
 def _number(x: Form, n: int) -> bool:

@@ -121,7 +121,8 @@ class WalkPoint:
     """
     values      what is known of variables, of the program and of our own counters
     active      the threads that are here, a bit for each; at: what their indices are
-    role        the cases and single threads whose text this is, outermost first
+    role        the cases and single threads whose text this is, outermost first: of a case, the split, and which one
+                the walk comes to first
     loops       the loops around; conditions: what decides about the way here
     around      groups, calls, cases and loops around, each with its group, if it is one
     parts       the scopes of memory that are open

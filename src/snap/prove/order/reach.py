@@ -204,10 +204,6 @@ class State:
         """The copies arrive at an mbarrier when they are over."""
         return replace(self, lands=self.lands | {barrier})
 
-    def without(self, points: frozenset[int]) -> State:
-        """Forget the arrivals at some barriers."""
-        return replace(self, arrived=tuple(entry for entry in self.arrived if entry[0] not in points))
-
     def awaited(self, uid: int, units: int, wide: int, made: int) -> State:
         """These units have waited for those that arrived; at a barrier of the block, they arrive by it, too."""
         after = self.learns(uid, units, wide, made)

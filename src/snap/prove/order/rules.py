@@ -39,7 +39,7 @@ class Rules:
                     self.say(e, b, "it is not shown that arrivals come slot after slot, each once")
             self.counted(b)
             self.not_early(b, arrivals)
-            for e in events.waits_for(uid):
+            for e in events.waits_for(uid) if uid >= 0 else ():  # a named barrier has no parity
                 self.parity(e, b)
         self.bytes()
         self.circles()
@@ -132,7 +132,7 @@ class Rules:
 
     def reached(self) -> None:
         """Every phase that is waited for is one that all arrive for: at the end, they have arrived as often."""
-        for uid, b in self.barriers.items():
+        for uid, b in ((uid, b) for uid, b in self.barriers.items() if uid >= 0):  # else `parts_match` has asked
             waited, ends = self.events.waits_for(uid), self.ends_of(uid)
             for c in self.events.of[uid] if waited else ():
                 if not self.enough(uid, c, ends):

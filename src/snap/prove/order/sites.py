@@ -276,6 +276,18 @@ class Questions:
         decided = equal is not None and not opaque and found is not UNKNOWN
         return MeetingThreads(who, decided, _shown(found))
 
+    def together(self, a: OrderSite, b: OrderSite, ages: LoopAges, shared: Privilege, x: Form, y: Form) -> Form:
+        """Add a number of the first thread and one of the second, each in its own iteration."""
+        carried = frozenset(loop for loop, _, _ in ages if loop[0] != START)
+        one, other = self._side(a, 1, shared, carried), self._side(b, 2, shared, frozenset())
+        before = {}
+        for loop, d, exact in ages:
+            trip = (forms.TRIP, loop)
+            if exact and loop in carried and self.values.privileges.get(trip, THREAD1).at_least(shared):
+                before[(forms.OLD, 1, trip)] = forms.add(forms.unknown(trip), forms.number(-d))
+        found = forms.add(one.renamed(x), other.renamed(y))
+        return forms.replaced(found, before) if before else found
+
     def _side(self, site: OrderSite, side: int, shared: Privilege, carried: frozenset) -> SidedSite:
         """The site as one of two threads makes it: asked for again and again, and renamed once."""
         key = (site, side, shared, carried)

@@ -32,7 +32,7 @@ from snap.prove.order.kinds import START
 from snap.prove.order.loops import Loops
 from snap.prove.order.mbarriers import MBarriers
 from snap.prove.order.meetings import Meetings
-from snap.prove.order.outline import in_order, looped_points
+from snap.prove.order.outline import in_order
 from snap.prove.order.paces import End, Paces
 from snap.prove.order.pairs import Memories, Pairs
 from snap.prove.order.point import Tokens, WalkPoint, kept, merged, met
@@ -232,10 +232,10 @@ class OrderWalk:
         out: list[End] = []
         roles: list[End] = []  # of a role that one thread runs, how that thread ends
         siblings: Tokens = {}
-        for case in in_order(s):
+        for nth, case in enumerate(in_order(s)):
             at, inside = mine.case(s, case)
             here.active = here.chosen(s, case, active)
-            here.at, here.role = at, (*outer, (s.number, case.offset))
+            here.at, here.role = at, (*outer, (s.number, nth))
             values.known, values.facts = dict(known), [*held, *inside]
             here.tokens = {**before, **siblings}
             self.mbarriers.depth += 1
@@ -248,10 +248,8 @@ class OrderWalk:
             alone = bool(case.body) and isinstance(case.body[-1], synced.Elect)
             roles.append(self.elected if alone else out[-1])
             ends.append(here.tokens)
-            looped = looped_points(case.body)
-            left = {k: v.without(looped) for k, v in here.tokens.items()}
-            siblings = merged(siblings, {k: v for k, v in left.items() if k not in before})
-            before = merged(before, {k: v for k, v in left.items() if k in before})
+            siblings = merged(siblings, {k: v for k, v in here.tokens.items() if k not in before})
+            before = merged(before, {k: v for k, v in here.tokens.items() if k in before})
         here.tokens = ends[0]
         for tokens in ends[1:]:
             here.tokens = merged(here.tokens, tokens)

@@ -31,6 +31,16 @@ MUTANTS = (
            "if self.reads is None and e.engine is Engine.THREADS and e.atomic:",
            "if False:",
            ("tests/short/test_short_forms.py::test_an_atomic_and_a_plain_access_of_two_units_are_no_pair",)),
+    Mutant("a store acquires nothing, whatever its order", "_compiler/ir/acts.py",
+           'return self.order in _ACQUIRING and self.op != "store"',
+           "return self.order in _ACQUIRING",
+           ("tests/machine/test_handed_on.py::test_what_is_written_before_a_release_is_read_behind_an_acquire",
+            "tests/machine/test_handed_on.py::test_a_group_meets_where_one_thread_releases_or_acquires_and_nowhere_else")),
+    Mutant("a load releases nothing, whatever its order", "_compiler/ir/acts.py",
+           'return self.order in _RELEASING and self.op != "load"',
+           "return self.order in _RELEASING",
+           ("tests/machine/test_handed_on.py::test_a_wait_for_a_slot_by_a_load_is_no_release",
+            "tests/machine/test_handed_on.py::test_a_group_meets_where_one_thread_releases_or_acquires_and_nowhere_else")),
     Mutant("an atomic that releases is a part of what it hands on", "machine/schedule/warp_lanes.py",
            """            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
             self._release((where, at), lane, spoken)

@@ -38,6 +38,17 @@ class LogKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Ordering:
+    """Say what an access orders: whether it acquires what was released there, and whether it releases."""
+
+    acquires: bool = False
+    releases: bool = False
+
+
+RELAXED = Ordering()
+
+
+@dataclass(frozen=True, slots=True)
 class FaultSite:
     """A place in the source that may fault; `name` is what the user calls the memory or variable."""
 

@@ -14,13 +14,12 @@ import numpy as np
 
 from snap._compiler.ir.expressions import AT_LAUNCH
 from snap._compiler.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
-from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.strides import GroupShape
 from snap._compiler.ir.synced import PointKind
 from snap.machine.errors import FaultKind, MachineError, SideKind
 from snap.machine.flight.copies import Copies, Flight
 from snap.machine.flight.flights import Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes.lanes import FaultSite, Lanes, LogKind
+from snap.machine.lanes.lanes import FaultSite, Lanes, LogKind, Ordering
 from snap.machine.lanes.storage import StorageView
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Segment
@@ -213,23 +212,21 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- the log ----
 
-    def record(
-        self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
-    ) -> None:
+    def record(self, view: StorageView, cells, width: int, m, kind: LogKind, order: Ordering, site: FaultSite) -> None:
         lanes = np.arange(self.shape[1]) if m is None else np.flatnonzero(self.full(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         spoken = self._spoken(kind)
-        if order == MemoryOrder.RELAXED:
+        if not order.acquires and not order.releases:
             self.log(view, cells, lanes, width, kind, site, spoken=spoken)
             return
         where, address = self._address(view, cells)
-        if order == MemoryOrder.ACQUIRE:
+        if not order.releases:
             for at, lane in zip(address.tolist(), lanes.tolist()):
                 self._acquire((where, at), lane, spoken)
             self.log(view, cells, lanes, width, kind, site, spoken=spoken)
             return
         for k, (at, lane) in enumerate(zip(address.tolist(), lanes.tolist())):  # one after the other
-            if order != MemoryOrder.RELEASE:
+            if order.acquires:
                 self._acquire((where, at), lane, spoken)
             self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
             self._release((where, at), lane, spoken)

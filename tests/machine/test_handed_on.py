@@ -12,6 +12,8 @@ from sync.dropping import goes_wrong, points_of, without
 from sync.small import compiled
 
 import snap
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import statements
 from snap.prove.order.goal import order
 from snap.ptx import PtxFault
 
@@ -139,6 +141,93 @@ def test_a_group_meets_where_one_thread_releases_or_acquires_and_nowhere_else(re
     for point in points_of(function):
         assert order(without(function, point)).verdict == "unknown", point.reason
         assert any(goes_wrong(without(function, point), arrays(), 2, seed) for seed in range(12)), point.reason
+
+
+# A thread of a warp of block 0 hands on to one of another warp, of another block of its cluster, or of another cluster.
+SCOPES = HEAD + """
+@kernel(threads=64, cluster=2, cooperative=True)
+def k(data: ptr(int), flags: ptr(int), out: ptr(int)):
+    with each(block, data, out) as b:
+        with each(warp, data, out) as w:
+            if b == 0 and w == 0:
+                with one(thread, data):
+                    data[0] = 42
+                    atomic.exch(flags, 0, 1, order="release", scope="{release}")
+            elif b == {block} and w == 1:
+                with one(thread, data, out):
+                    while atomic.add(flags, 0, 0, order="acquire", scope="{acquire}") == 0:
+                        pass
+                    out[0] = data[0]
+"""
+REACH = {"block": 0, "cluster": 1, "gpu": 2, "system": 2}
+FAR = {0: 0, 1: 1, 2: 2, 3: 2}  # by block, the least scope that block 0 is in
+
+
+@pytest.mark.parametrize("release, acquire", [(scope, "gpu") for scope in REACH] + [("gpu", scope) for scope in REACH] + [(scope, scope) for scope in REACH if scope != "gpu"])
+@pytest.mark.parametrize("block", FAR)
+def test_the_scopes_of_both_sides_reach_the_other_thread(release, acquire, block):
+    kernel = made(SCOPES.format(release=release, acquire=acquire, block=block))
+    reaches = min(REACH[release], REACH[acquire]) >= FAR[block]
+    found = kernel.races(*arrays(), blocks=4, seeds=2)
+    assert {race.object for race in found} == (set() if reaches else {"data"})
+    if block < 3:
+        assert races_on_ptx(kernel, 4, 1) != reaches
+
+
+# Block 0 hands on, block 1 says so to block 2 by the same word: {between}, where it is 1.
+CHAIN = HEAD + """
+@kernel(threads=32, cooperative=True)
+def k(data: ptr(int), flags: ptr(int), out: ptr(int)):
+    with each(block, data, out) as b:
+        if b == 0:
+            with one(thread, data):
+                data[0] = 42
+                atomic.store(flags, 0, 1, order="release")
+                {after}
+                atomic.store(flags, 1, 1)
+        elif b == 1:
+            with one(thread):
+                while atomic.load(flags, 0) != 1:
+                    pass
+                {between}
+        else:
+            with one(thread, data, out):
+                while atomic.load(flags, 0) != 3 or atomic.load(flags, 1) == 0:
+                    pass
+                if atomic.load(flags, 0, order="acquire") == 3:
+                    out[0] = data[0]
+"""
+OWN = "while atomic.load(flags, 0) != {}:\n                    pass\n                "
+
+
+@pytest.mark.parametrize(
+    "between, after, racy",
+    [
+        ("atomic.store(flags, 0, 3)", "pass", True),
+        ('atomic.store(flags, 0, 3, order="release")', "pass", True),
+        ("atomic.store(flags, 0, 3)", OWN.format(3) + "pass", True),
+        ("atomic.exch(flags, 0, 3)", "pass", False),
+        ('atomic.exch(flags, 0, 3, order="release")', "pass", False),
+        ("atomic.add(flags, 0, 2)", "pass", False),
+        ("atomic.cas(flags, 0, 1, 3)", "pass", False),
+        ("atomic.exch(flags, 0, 2)\n                atomic.store(flags, 0, 3)", "pass", True),
+        ("atomic.store(flags, 0, 2)", OWN.format(2) + "atomic.store(flags, 0, 3)", False),
+        ("atomic.store(flags, 0, 2)", OWN.format(2) + "atomic.add(flags, 0, 1)", False),
+    ],
+)
+def test_another_store_ends_a_release(between, after, racy):
+    """Atomics that read pass on what was released; a thread's later writes hand on what it released itself."""
+    kernel = made(CHAIN.format(between=between, after=after))
+    assert {race.object for race in kernel.races(*arrays(), blocks=3, seeds=4)} == ({"data"} if racy else set())
+    assert races_on_ptx(kernel, 3, 4) == racy
+
+
+@pytest.mark.parametrize("op, order", sorted({*ways(RELEASES), *ways(ACQUIRES)}), ids=str)
+def test_what_an_atomic_of_the_ir_does(op, order):
+    text = (RELEASES.get(op) or ACQUIRES[op]).format(order)
+    function = made(PLAIN.format(release=text, acquire="pass"))._the_one({}).typed
+    found = [s for s in statements(function.body) if isinstance(s, ir.Atomic) and s.op == op]
+    assert [(s.releases, s.acquires) for s in found] == [(op != "load" and order in RELEASING, op != "store" and order in ACQUIRING)]
 
 
 def test_a_wait_for_a_slot_by_a_load_is_no_release():

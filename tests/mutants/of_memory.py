@@ -39,14 +39,19 @@ MUTANTS = (
     Mutant("a load releases nothing, whatever its order", "_compiler/ir/acts.py",
            'return self.order in _RELEASING and self.op != "load"',
            "return self.order in _RELEASING",
-           ("tests/machine/test_handed_on.py::test_a_wait_for_a_slot_by_a_load_is_no_release",
-            "tests/machine/test_handed_on.py::test_a_group_meets_where_one_thread_releases_or_acquires_and_nowhere_else")),
+           ("tests/machine/test_handed_on.py::test_what_an_atomic_of_the_ir_does",)),
+    Mutant("a load hands on nothing", "machine/schedule/warp_lanes.py",
+           "            for place, lane in places if kind is LogKind.ATOMIC else ():",
+           "            for place, lane in places:",
+           ("tests/machine/test_handed_on.py::test_another_store_ends_a_release",)),
     Mutant("an atomic that releases is a part of what it hands on", "machine/schedule/warp_lanes.py",
-           """            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
-            self._release((where, at), lane, spoken)
+           """            self.log(view, cells[part], lanes[part], width, kind, site, spoken=spoken)
+            for place, lane in places if kind is LogKind.ATOMIC else ():
+                self._hand_on(place, lane, order, spoken)
 """,
-           """            self._release((where, at), lane, spoken)
-            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
+           """            for place, lane in places if kind is LogKind.ATOMIC else ():
+                self._hand_on(place, lane, order, spoken)
+            self.log(view, cells[part], lanes[part], width, kind, site, spoken=spoken)
 """,
            ("tests/host/test_races.py::test_an_atomic_that_releases_comes_before_what_acquires_it",)),
     Mutant("a complex number is no float, NumPy's neither", "host/arguments/validate.py",

@@ -261,7 +261,8 @@ def atomic(w: Writing, s: ir.Atomic) -> None:
     wanted = s.target is not None
     args = "".join(f"{expr(w, a)}, " for a in s.args)
     site = w.site(s.span, s.access.handle.name)
-    order = w.intern(Ordering(s.acquires, s.releases), ("order", s.acquires, s.releases), "O")
+    ordering = (s.acquires, s.releases, s.scope, s.op == "store")
+    order = w.intern(Ordering(*ordering), ("order", *ordering), "O")
     view, place = view_of(w, s.access), place_of(w, s.access)
     text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
     with entering(w, s.number, BLOCK1):

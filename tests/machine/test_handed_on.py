@@ -14,6 +14,7 @@ from sync.small import compiled
 import snap
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.walk import statements
+from snap.machine import MachineError
 from snap.prove.order.goal import order
 from snap.ptx import PtxFault
 
@@ -247,7 +248,7 @@ def k(x: ptr(const(int)), data: ptr(int), flags: ptr(int), out: ptr(int)):
                 with each(thread) as t:
                     if t == 40:
                         atomic.store(flags, 0, r + 1, order="release")
-            else:
+            elif b == 1:
                 with one(thread):
                     while atomic.load(flags, 0, order="acquire") < r + 1:
                         pass
@@ -266,3 +267,18 @@ def k(x: ptr(const(int)), data: ptr(int), flags: ptr(int), out: ptr(int)):
         kernel.launch(x, np.zeros(128, np.int32), np.zeros(2, np.int32), out, blocks=2, seed=seed)
         assert (out.reshape(3, 64) == x.reshape(3, 64)[:, ::-1]).all()
     assert kernel.races(x, np.zeros(128, np.int32), np.zeros(2, np.int32), np.zeros(192, np.int32), blocks=2) == []
+    assert kernel.prove("races").verdict == "unknown"  # flags alone order the slots, and no run shows anything else
+
+
+def test_a_fault_is_about_what_races():
+    """In lockstep two blocks meet in `data`, which is handed on; what races is `other`."""
+    text = PLAIN.replace("data: ptr(int)", "data: ptr(int), other: ptr(int)").replace("each(block, data", "each(block, data, other")
+    text = text.format(release=RELEASES["store"].format("release"), acquire=ACQUIRES["load"].format("acquire"))
+    handed = made(text)
+    handed.launch(np.zeros(4, np.int32), *arrays(), blocks=2)
+    racy = made(text + "        with one(thread, other):\n            other[0] = 1\n")
+    with pytest.raises(MachineError, match="data race on element 0 of `other`"):
+        racy.launch(np.zeros(4, np.int32), *arrays(), blocks=2)
+    unordered = made(text.replace('order="release"', 'order="relaxed"'))
+    with pytest.raises(MachineError, match="two units of block.1. meet in one element of `data`"):
+        unordered.launch(np.zeros(4, np.int32), *arrays(), blocks=2)

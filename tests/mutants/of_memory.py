@@ -31,12 +31,35 @@ MUTANTS = (
            "if self.reads is None and e.engine is Engine.THREADS and e.atomic:",
            "if False:",
            ("tests/short/test_short_forms.py::test_an_atomic_and_a_plain_access_of_two_units_are_no_pair",)),
+    Mutant("a store acquires nothing, whatever its order", "_compiler/ir/acts.py",
+           'return self.order in _ACQUIRING and self.op != "store"',
+           "return self.order in _ACQUIRING",
+           ("tests/machine/test_handed_on.py::test_what_is_written_before_a_release_is_read_behind_an_acquire",
+            "tests/machine/test_handed_on.py::test_a_group_meets_where_one_thread_releases_or_acquires_and_nowhere_else")),
+    Mutant("a load releases nothing, whatever its order", "_compiler/ir/acts.py",
+           'return self.order in _RELEASING and self.op != "load"',
+           "return self.order in _RELEASING",
+           ("tests/machine/test_handed_on.py::test_what_an_atomic_of_the_ir_does",)),
+    Mutant("units that meet are a fault where it is they that race", "machine/run.py",
+           " and _places(error) & _places(met):",
+           ":",
+           ("tests/machine/test_handed_on.py::test_a_fault_is_about_what_races",)),
+    Mutant("units that meet and race are told as such", "machine/run.py",
+           " and _places(error) & _places(met):",
+           " and not _places(error) & _places(met):",
+           ("tests/machine/test_handed_on.py::test_a_fault_is_about_what_races",)),
+    Mutant("a load hands on nothing", "machine/schedule/warp_lanes.py",
+           "            for place, lane in places if kind is LogKind.ATOMIC else ():",
+           "            for place, lane in places:",
+           ("tests/machine/test_handed_on.py::test_another_store_ends_a_release",)),
     Mutant("an atomic that releases is a part of what it hands on", "machine/schedule/warp_lanes.py",
-           """            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
-            self._release((where, at), lane, spoken)
+           """            self.log(view, cells[part], lanes[part], width, kind, site, spoken=spoken)
+            for place, lane in places if kind is LogKind.ATOMIC else ():
+                self._hand_on(place, lane, order, spoken)
 """,
-           """            self._release((where, at), lane, spoken)
-            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
+           """            for place, lane in places if kind is LogKind.ATOMIC else ():
+                self._hand_on(place, lane, order, spoken)
+            self.log(view, cells[part], lanes[part], width, kind, site, spoken=spoken)
 """,
            ("tests/host/test_races.py::test_an_atomic_that_releases_comes_before_what_acquires_it",)),
     Mutant("a complex number is no float, NumPy's neither", "host/arguments/validate.py",

@@ -8,6 +8,7 @@ FIGURES = "tests/ptx/test_branching.py"
 STACK = "tests/ptx/test_stack.py"
 SAFETY = "tests/ptx/test_safety.py"
 RACES = "tests/ptx/test_races.py"
+HANDED = "tests/machine/test_handed_on.py"
 LIVE = "tests/ptx/test_liveness.py"
 FLIGHT = "tests/ptx/test_products_in_flight.py"
 
@@ -129,10 +130,10 @@ MUTANTS: tuple[Mutant, ...] = (
            "        parted = (act > 0) & (act < here)\n",
            "        parted = act < 0\n",
            ("tests/ptx/test_aligned.py::test_by_whole_warps",)),
-    Mutant("a release reaches the groups of its scope alone", "ptx/watch/order.py",
+    Mutant("a release reaches the groups of its scope alone", "machine/schedule/handed.py",
            "(2, 0)][: scope + 1]",
            "(2, 0)]",
-           (f"{RACES}::test_passing_a_message",)),
+           (f"{RACES}::test_passing_a_message", f"{HANDED}::test_the_scopes_of_both_sides_reach_the_other_thread")),
     Mutant("a strong write releases what was known at the fence before it", "ptx/watch/order.py",
            "        if releases:\n            return dict.fromkeys",
            "        if releases or self.fenced:\n            return dict.fromkeys",
@@ -205,10 +206,22 @@ MUTANTS: tuple[Mutant, ...] = (
            "        out += b\"\\0\" * (-len(out) % len(raw)) + raw",
            "        out += raw",
            ("tests/cli/test_ptx_command.py::test_structs_are_arguments",)),
-    Mutant("another thread's store ends what was released", "ptx/watch/order.py",
-           "        keeps = there is not None and (atomic or there.owner == lane)",
-           "        keeps = there is not None",
-           (f"{RACES}::test_another_store_ends_a_release",)),
+    Mutant("a store hands on nothing of what others released there", "machine/schedule/handed.py",
+           "self.last = {} if store else dict(self.last)",
+           "self.last = dict(self.last)",
+           (f"{RACES}::test_another_store_ends_a_release", f"{HANDED}::test_another_store_ends_a_release")),
+    Mutant("an atomic that reads hands on what others released there", "machine/schedule/handed.py",
+           "self.last = {} if store else dict(self.last)",
+           "self.last = {}",
+           (f"{RACES}::test_another_store_ends_a_release", f"{HANDED}::test_another_store_ends_a_release")),
+    Mutant("a later write hands on what its thread released there", "machine/schedule/handed.py",
+           "        mine = self.released.get(thread, {})",
+           "        mine = released",
+           (f"{HANDED}::test_another_store_ends_a_release",)),
+    Mutant("an atomic has the scope that it says", "machine/source/actions.py",
+           'ordering = (s.acquires, s.releases, s.scope, s.op == "store")',
+           'ordering = (s.acquires, s.releases, "gpu", s.op == "store")',
+           (f"{HANDED}::test_the_scopes_of_both_sides_reach_the_other_thread",)),
     Mutant("a barrier of some threads orders these", "ptx/watch/order.py",
            "            if waiting[come].all() and len(come) == self.machine.shape.threads:",
            "            if waiting[come].all():",

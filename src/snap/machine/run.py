@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import orders
+from snap.diag.span import Span
 from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes.printing import Postponed, say
 from snap.machine.reference import run_reference
@@ -29,8 +30,8 @@ def run_program(
     """Run a kernel: `typed`, all threads in lockstep. Where its threads wait for each other and lockstep makes no
     progress, run `synced`, each thread on its own, and blocks that need not be resident together one after the other.
     Lockstep cannot tell whether a release and an acquire order two units that meet in an element: where the kernel has
-    some, run `synced` with clocks, and report a fault only if something races.  only: the blocks that run, whole
-    clusters; None for all.
+    some, run `synced` with clocks, and report a fault only if something races: how the two units met in lockstep, if it
+    is they that race.  only: the blocks that run, whole clusters; None for all.
     """
     waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
     before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)
@@ -51,6 +52,10 @@ def run_program(
     try:
         run_adversarial(synced(), args, blocks, 0, only=only)
     except MachineError as error:
-        if error.kind in (FaultKind.RACE, FaultKind.OVERLAP):
+        if error.kind in (FaultKind.RACE, FaultKind.OVERLAP) and _places(error) & _places(met):
             raise met from None
         raise
+
+
+def _places(error: MachineError) -> set[Span]:
+    return {error.span, *(label.span for label in error.diagnostic.secondary)}

@@ -107,6 +107,10 @@ class Collective(Act):
         return f"{self.op}: {self.requires} acts together"
 
 
+_ACQUIRING = frozenset((MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
+_RELEASING = frozenset((MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
+
+
 @node
 class Atomic(Act):
     """op: load store add min max and or xor exch inc dec cas; once per thread; `target` receives the old value (load:
@@ -119,6 +123,16 @@ class Atomic(Act):
     target: Target | None
     order: MemoryOrder
     scope: MemoryScope
+
+    @property
+    def acquires(self) -> bool:
+        """Tell whether what was released there comes before what follows: of a store never, which reads nothing."""
+        return self.order in _ACQUIRING and self.op != "store"
+
+    @property
+    def releases(self) -> bool:
+        """Tell whether it hands on what comes before it: of a load never, which writes nothing."""
+        return self.order in _RELEASING and self.op != "load"
 
     def line(self, p: Printing) -> str:
         given = ", ".join((p.access(self.access), *map(p.expr, self.args)))

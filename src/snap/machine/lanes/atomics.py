@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import BF16, Scalar
-from snap.machine.lanes.lanes import FaultSite, LogKind
+from snap.machine.lanes.lanes import FaultSite, LogKind, Ordering
 from snap.machine.lanes.numbers import from_memory, round_bf16, to_memory
 
 
@@ -35,7 +34,7 @@ def _combine(op: str, type: Scalar):
             raise ValueError(f"unknown atomic {op}")
 
 
-def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: MemoryOrder, site: FaultSite):
+def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: Ordering, site: FaultSite):
     """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
     lanes = view.lanes
     if op == "load":

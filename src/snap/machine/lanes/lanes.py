@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from snap._compiler.ir.operations import MemoryScope
 from snap._compiler.ir.printed import UNNAMED
 from snap._compiler.ir.strides import NUMBERS
 from snap._compiler.ir.types import Level, Privilege
@@ -35,6 +36,21 @@ class LogKind(IntEnum):
     WRITE = 1
     ATOMIC = 2
     ATOMIC_READ = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """Say what an access orders: whether it acquires what was released there, whether it releases, and among which
+    threads.  stores: it is an atomic that reads nothing.
+    """
+
+    acquires: bool = False
+    releases: bool = False
+    scope: MemoryScope = MemoryScope.GPU
+    stores: bool = False
+
+
+RELAXED = Ordering()
 
 
 @dataclass(frozen=True, slots=True)

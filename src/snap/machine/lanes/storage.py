@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from snap._compiler.ir.hardware import WIDEST
-from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Element, Scalar, Vector, alignment
 from snap.machine.errors import FaultKind, MachineError
-from snap.machine.lanes.lanes import FaultSite, Lanes, LogKind
+from snap.machine.lanes.lanes import RELAXED, FaultSite, Lanes, LogKind, Ordering
 from snap.machine.lanes.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
-RELAXED = MemoryOrder.RELAXED
-# Who is told of accesses: view, cells, scalars at each, mask, kind, memory order, site.
-Record = Callable[["StorageView", object, int, object, LogKind, MemoryOrder, FaultSite], None]
+# Who is told of accesses: view, cells, scalars at each, mask, kind, what it orders, site.
+Record = Callable[["StorageView", object, int, object, LogKind, Ordering, FaultSite], None]
 READ, WRITE = LogKind.READ, LogKind.WRITE
 _UNSIGNED = {
     np.dtype(np.int32): np.uint32,
@@ -221,14 +219,14 @@ class StorageView:
 
     # ---- reading ----
 
-    def load(self, index: tuple, dims, m, site: FaultSite, kind: LogKind = READ, order: MemoryOrder = RELAXED):
+    def load(self, index: tuple, dims, m, site: FaultSite, kind: LogKind = READ, order: Ordering = RELAXED):
         cells = self.cells(self.resolve(index, dims, m, site))
         self.about_to_read(cells, m, site, kind, order)
         if not self.several:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: MemoryOrder = RELAXED) -> None:
+    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: Ordering = RELAXED) -> None:
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
@@ -283,7 +281,7 @@ class StorageView:
     # ---- writing ----
 
     def store(
-        self, index: tuple, dims, m, value, site: FaultSite, kind: LogKind = WRITE, order: MemoryOrder = RELAXED
+        self, index: tuple, dims, m, value, site: FaultSite, kind: LogKind = WRITE, order: Ordering = RELAXED
     ) -> None:
         cells = self.cells(self.resolve(index, dims, m, site))
         if self.record is not None:

@@ -33,6 +33,7 @@ from snap.machine.reference import argument, bound, indices
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Segment
 from snap.machine.schedule.endings import look_at_the_end
+from snap.machine.schedule.handed import HandedOn
 from snap.machine.schedule.races import RaceLog
 from snap.machine.schedule.standstill import Kept
 from snap.machine.schedule.warp_lanes import Arrival, SharedArena, WarpLanes
@@ -172,7 +173,7 @@ class Schedule(MachineLaunch):
         self.uninitialized: MachineError | None = None
         self.behind = -(-kernel.smem // SWIZZLE_PERIOD) * SWIZZLE_PERIOD  # arrays whose size the launch decides
         self.arenas: dict[int, SharedArena] = {}  # by cluster
-        self.published: dict[tuple, clocks.Released] = {}
+        self.handed: dict[tuple, HandedOn] = {}  # by memory and address, where something was released
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Gathering] = {}
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))

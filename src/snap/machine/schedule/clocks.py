@@ -9,22 +9,30 @@ a *token*, a bit of its own: to know it is to come after it, and it is handed on
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from snap.machine.schedule.spoken import SpokenBy
 
 Foreign = dict[int, tuple[int, np.ndarray]]  # block -> its phase and, by thread, the clocks known of that phase
 
 
 @dataclass(slots=True, eq=False)
 class Released:
-    """Hold what a release hands on: knowledge of blocks, including the releaser's own, and of tokens."""
+    """Hold what a release hands on: knowledge of blocks, including the releaser's own, and of tokens.  spoken: the
+    releases themselves, by where each was done (spoken.py).
+    """
 
     blocks: Foreign = field(default_factory=dict)
     done: int = 0
+    spoken: dict[tuple, SpokenBy] = field(default_factory=dict)
 
     def add(self, other: Released) -> None:
         self.blocks = merged(self.blocks, other.blocks) if self.blocks else other.blocks
         self.done |= other.done
+        self.spoken = {**self.spoken, **other.spoken} if other.spoken else self.spoken
 
 
 @dataclass(slots=True, eq=False)

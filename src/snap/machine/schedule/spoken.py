@@ -67,22 +67,19 @@ SpokenBy = tuple[Spoken, int]  # and by which thread of the block
 
 
 class Promises:
-    """released: by element, what was released there, one event for all that a thread releases by one statement while it
-    stays where it is (a loop that waits); heard: by block, who acquired, and how much of that.
+    """heard: by block, who acquired, and which releases that it learnt of; one event for all that a thread acquires, or
+    releases, by one statement while it stays where it is (a loop that waits).
     """
 
     def __init__(self) -> None:
         self.questions = 0
-        self.released: dict[tuple, dict[tuple, SpokenBy]] = {}
-        self.heard: dict[int, dict[tuple, tuple[SpokenBy, list[SpokenBy]]]] = {}
+        self.heard: dict[int, dict[tuple, tuple[SpokenBy, dict[tuple, SpokenBy]]]] = {}
 
-    def release(self, cell: tuple, event: SpokenBy) -> None:
-        self.released.setdefault(cell, {})[_here(event)] = event
-
-    def acquire(self, cell: tuple, event: SpokenBy) -> None:
-        found = self.released.get(cell)
+    def acquire(self, cell: tuple, event: SpokenBy, found: dict[tuple, SpokenBy]) -> None:
+        """found: the releases that it learns of, by where each was done."""
         if found:
-            self.heard.setdefault(event[0].lanes.number, {})[(cell, *_here(event))] = event, list(found.values())
+            heard, at = self.heard.setdefault(event[0].lanes.number, {}), (cell, *where(event))
+            heard[at] = event, {**heard[at][1], **found} if at in heard else found
 
     def broken(
         self, entries: list[LoggedAccess], after: Callable[[LoggedAccess, int, LoggedAccess, int], bool]
@@ -128,7 +125,7 @@ class Promises:
             if id(q) in seen or not before(q, b):
                 continue
             seen.add(id(q))
-            for r in found:
+            for r in found.values():
                 self.questions += 1
                 if r[0].lanes.number == a[0].lanes.number and before(a, r):
                     return True
@@ -137,7 +134,7 @@ class Promises:
         return False
 
 
-def _here(event: SpokenBy) -> tuple:
+def where(event: SpokenBy) -> tuple:
     spoken, thread = event
     return spoken.lanes.number, thread, spoken.path[:-1], spoken.path[-1].number
 

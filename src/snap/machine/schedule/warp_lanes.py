@@ -14,23 +14,26 @@ import numpy as np
 
 from snap._compiler.ir.expressions import AT_LAUNCH
 from snap._compiler.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
-from snap._compiler.ir.operations import MemoryOrder
+from snap._compiler.ir.operations import MemoryScope
 from snap._compiler.ir.strides import GroupShape
 from snap._compiler.ir.synced import PointKind
 from snap.machine.errors import FaultKind, MachineError, SideKind
 from snap.machine.flight.copies import Copies, Flight
 from snap.machine.flight.flights import Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes.lanes import FaultSite, Lanes, LogKind
+from snap.machine.lanes.lanes import FaultSite, Lanes, LogKind, Ordering
 from snap.machine.lanes.storage import StorageView
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Segment
+from snap.machine.schedule.handed import HandedOn, ReachedGroup, ReleasedTo, groups_of, known_to
 from snap.machine.schedule.races import LoggedAccess
 from snap.machine.schedule.spoken import Spoken, Step
+from snap.machine.schedule.spoken import where as spoken_at
 
 if TYPE_CHECKING:
     from snap.machine.schedule.adversarial import Schedule
 
 _ATOMIC = (LogKind.ATOMIC, LogKind.ATOMIC_READ)
+_REACH = {MemoryScope.BLOCK: 0, MemoryScope.CLUSTER: 1, MemoryScope.GPU: 2, MemoryScope.SYSTEM: 2}  # of `ReachedGroup`
 
 
 @dataclass(slots=True, eq=False)
@@ -213,26 +216,22 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- the log ----
 
-    def record(
-        self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
-    ) -> None:
+    def record(self, view: StorageView, cells, width: int, m, kind: LogKind, order: Ordering, site: FaultSite) -> None:
         lanes = np.arange(self.shape[1]) if m is None else np.flatnonzero(self.full(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         spoken = self._spoken(kind)
-        if order == MemoryOrder.RELAXED:
+        if kind not in _ATOMIC or not (self.launch.handed or order.releases):
             self.log(view, cells, lanes, width, kind, site, spoken=spoken)
             return
         where, address = self._address(view, cells)
-        if order == MemoryOrder.ACQUIRE:
-            for at, lane in zip(address.tolist(), lanes.tolist()):
-                self._acquire((where, at), lane, spoken)
-            self.log(view, cells, lanes, width, kind, site, spoken=spoken)
-            return
-        for k, (at, lane) in enumerate(zip(address.tolist(), lanes.tolist())):  # one after the other
-            if order != MemoryOrder.RELEASE:
-                self._acquire((where, at), lane, spoken)
-            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
-            self._release((where, at), lane, spoken)
+        # Those that release happen one after the other.
+        for part in [slice(k, k + 1) for k in range(len(lanes))] if order.releases else [slice(None)]:
+            places = [((where, at), lane) for at, lane in zip(address[part].tolist(), lanes[part].tolist())]
+            for place, lane in places if order.acquires else ():
+                self._acquire(place, lane, order, spoken)
+            self.log(view, cells[part], lanes[part], width, kind, site, spoken=spoken)
+            for place, lane in places if kind is LogKind.ATOMIC else ():
+                self._hand_on(place, lane, order, spoken)
 
     def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
         """Several scalars a lane are written: (scalars, 1, threads)."""
@@ -322,20 +321,30 @@ class WarpLanes(Lanes, RegisterFile):
         where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
-    def _acquire(self, place: tuple, lane: int, spoken: Spoken | None) -> None:
+    def _groups(self, order: Ordering) -> list[ReachedGroup]:
+        return groups_of(self.number, self.segment.cluster, _REACH[order.scope])
+
+    def _acquire(self, place: tuple, lane: int, order: Ordering, spoken: Spoken | None) -> None:
         """Learn what was released there."""
-        known = self.launch.published.get(place)
-        if known is not None and known.blocks:
+        there = self.launch.handed.get(place)
+        for known in known_to(there.last, self._groups(order)) if there is not None else ():
             self.segment = clocks.acquired(self.segment, np.array([lane]), known, self.launch.threads)
             if spoken is not None:
-                self.launch.log.promises.acquire(place, (spoken, int(self.segment.threads[lane])))
+                event = spoken, int(self.segment.threads[lane])
+                self.launch.log.promises.acquire(place, event, known.spoken)
 
-    def _release(self, place: tuple, lane: int, spoken: Spoken | None) -> None:
-        """Hand on what the thread did and knows, the atomic that releases included: it comes before whatever comes
-        behind an acquire that reads it (PTX ISA, "Causality order").
+    def _hand_on(self, place: tuple, lane: int, order: Ordering, spoken: Spoken | None) -> None:
+        """Hand on what the thread did and knows, if it releases, the atomic itself included: it comes before whatever
+        comes behind an acquire that reads it (PTX ISA, "Causality order").
         """
-        published, thread = self.launch.published, np.array([lane])
-        published.setdefault(place, clocks.Released()).add(clocks.released(self.segment, thread, self.launch.threads))
-        if spoken is not None:
-            self.launch.log.promises.release(place, (spoken, int(self.segment.threads[lane])))
-        self.segment = clocks.moved_on(self.segment, thread)
+        handed, thread = self.launch.handed, int(self.segment.threads[lane])
+        told: ReleasedTo = {}
+        if order.releases:
+            known = clocks.released(self.segment, np.array([lane]), self.launch.threads)
+            if spoken is not None:
+                known.spoken = {spoken_at((spoken, thread)): (spoken, thread)}
+            told = dict.fromkeys(self._groups(order), known)
+            self.segment = clocks.moved_on(self.segment, np.array([lane]))
+            handed.setdefault(place, HandedOn())
+        if place in handed:
+            handed[place].write(self.number * self.launch.threads + thread, told, order.stores)

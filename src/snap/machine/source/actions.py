@@ -12,7 +12,7 @@ from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.synced import meets
 from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege, Vector, as_element, scalar_of
 from snap._compiler.ir.walk import own_expressions, target_type
-from snap.machine.lanes.lanes import Watched
+from snap.machine.lanes.lanes import Ordering, Watched
 from snap.machine.lanes.locals import Layout
 from snap.machine.source.bodies import arm, pause, sequence
 from snap.machine.source.expressions import (
@@ -261,7 +261,8 @@ def atomic(w: Writing, s: ir.Atomic) -> None:
     wanted = s.target is not None
     args = "".join(f"{expr(w, a)}, " for a in s.args)
     site = w.site(s.span, s.access.handle.name)
-    order = w.intern(s.order, ("order", s.order), "O")
+    ordering = (s.acquires, s.releases, s.scope, s.op == "store")
+    order = w.intern(Ordering(*ordering), ("order", *ordering), "O")
     view, place = view_of(w, s.access), place_of(w, s.access)
     text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
     with entering(w, s.number, BLOCK1):

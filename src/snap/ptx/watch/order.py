@@ -28,6 +28,7 @@ import numpy as np
 
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Released, Segment
+from snap.machine.schedule.handed import HandedOn, ReachedGroup, ReleasedTo, add, both, groups_of, known_to
 from snap.ptx.machine.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from snap.ptx.watch.observer import BarrierKey
 
 WARP = 32
-Group = tuple[int, int]  # a scope (0 block, 1 cluster, 2 all), and which one of these
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "gl": 2, "sys": 2}
 Location = tuple[str, int]  # space and byte
 
@@ -47,25 +47,14 @@ def scope_of(words: tuple[str, ...]) -> int:
     return next((SCOPES[w] for w in words if w in SCOPES), 2)
 
 
-Known = dict[Group, Released]  # what was released at one place, for each group that may acquire it
-
-
-@dataclass(slots=True)
-class _Released:
-    """Hold what was released at a location, and by whom last."""
-
-    owner: int
-    known: Known
-
-
 @dataclass(slots=True)
 class _Gate:
     """An mbarrier: what the arrivals of the phase in progress brought, and all before."""
 
     barrier: Mbarrier
     phase: int = 0
-    known: Known = field(default_factory=dict)
-    complete: Known = field(default_factory=dict)
+    known: ReleasedTo = field(default_factory=dict)
+    complete: ReleasedTo = field(default_factory=dict)
 
 
 class Order:
@@ -81,9 +70,9 @@ class Order:
         # By thread: what it knew at its last fence of each scope, and what it has read that a fence would acquire.
         self.fenced: dict[int, list[Segment | None]] = {}
         self.seen: dict[int, list[Released]] = {}
-        self.released: dict[Location, _Released] = {}
+        self.released: dict[Location, HandedOn] = {}
         self.met: dict[tuple[int, int], list[tuple[Segment, np.ndarray, np.ndarray]]] = {}  # at barriers
-        self.cluster: dict[tuple[int, int], Known] = {}  # by cluster and phase
+        self.cluster: dict[tuple[int, int], ReleasedTo] = {}  # by cluster and phase
         self.made: dict[int, int] = {}  # by thread: tokens of its `mbarrier.init`,
         self.made_fenced: dict[int, int] = {}  # and of those that `fence.mbarrier_init` has released
         self.gates: dict[BarrierKey, _Gate] = {}
@@ -159,17 +148,17 @@ class Order:
             known = self.cluster.setdefault(self._phase(first), {})
             if releases:
                 segment = self.segments[w]
-                _add(known, {self._groups(first, 1)[1]: clocks.released(segment, local, self.size)})
+                add(known, {self._groups(first, 1)[1]: clocks.released(segment, local, self.size)})
                 self.segments[w] = clocks.moved_on(segment, local)
             elif self.fenced or self.made_fenced:
                 for lane in (local + w * WARP).tolist():
-                    _add(known, self._handed(lane, False, 1))
+                    add(known, self._handed(lane, False, 1))
 
     def cluster_passed(self, lanes: Lanes) -> None:
         for w, local in self.by_warp(lanes):
             first = w * WARP + int(local[0])
             there = self.cluster.get(self._phase(first), {})
-            for known in _of_groups(there, self._groups(first, 1)):
+            for known in known_to(there, self._groups(first, 1)):
                 self.segments[w] = clocks.acquired(self.segments[w], local, known, self.size)
 
     def _phase(self, lane: int) -> tuple[int, int]:
@@ -183,18 +172,18 @@ class Order:
         if gate is None or gate.barrier is not barrier:
             gate = self.gates[key] = _Gate(barrier)
         if gate.phase != barrier.phase:  # it has ended since
-            _add(gate.complete, gate.known)
+            add(gate.complete, gate.known)
             gate.phase, gate.known = barrier.phase, {}
         return gate
 
     def copied(self, key: BarrierKey, barrier: Mbarrier, tokens: int) -> None:
         """Bytes of a copy, or copies of a thread, have come."""
         known = Released({}, tokens)
-        _add(self._gate(key, barrier).known, dict.fromkeys(self._groups(key[0] * self.size, 2), known))
+        add(self._gate(key, barrier).known, dict.fromkeys(self._groups(key[0] * self.size, 2), known))
 
     def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int, releases: bool, scope: int) -> None:
         """A thread has arrived."""
-        _add(self._gate(key, barrier).known, self._handed(lane, releases, scope))
+        add(self._gate(key, barrier).known, self._handed(lane, releases, scope))
         if releases:
             self._moved_on(lane)
 
@@ -214,9 +203,9 @@ class Order:
 
     # ---- fences, releases, acquires ---------------------------------------------------------------------------------
 
-    def _groups(self, lane: int, scope: int) -> list[Group]:
+    def _groups(self, lane: int, scope: int) -> list[ReachedGroup]:
         block = lane // self.size
-        return [(0, block), (1, block // self.machine.shape.cluster), (2, 0)][: scope + 1]
+        return groups_of(block, block // self.machine.shape.cluster, scope)
 
     def fence(self, lanes: Lanes, scope: int, acquires: bool, releases: bool) -> None:
         for lane in lanes.tolist() if acquires else ():
@@ -240,24 +229,21 @@ class Order:
     def read_strong(self, lane: int, at: Location, acquires: bool, scope: int) -> None:
         there = self.released.get(at)
         if there is not None:
-            self._taken(lane, there.known, acquires, scope)
+            self._taken(lane, there.last, acquires, scope)
 
     def write_strong(self, lane: int, at: Location, releases: bool, scope: int, atomic: bool) -> None:
-        there = self.released.get(at)
-        keeps = there is not None and (atomic or there.owner == lane)
-        known = dict(there.known) if keeps and there is not None else {}
-        _add(known, self._handed(lane, releases, scope))
+        known = self._handed(lane, releases, scope)
         if releases:
             self._moved_on(lane)
         if known:
-            self.released[at] = _Released(lane, known)
-        else:
-            self.released.pop(at, None)
+            self.released.setdefault(at, HandedOn())
+        if at in self.released:
+            self.released[at].write(lane, known, store=not atomic)
 
     # Rule (PTX ISA, "Release Patterns"): F; W releases what stands before F, to whom the scopes of F and W both reach.
     #   handed(W, g) = what its thread knew  at W if W releases,  at its last fence F with scope(F) >= level(g) if not;
     #   g of {block, cluster, all} up to scope(W)
-    def _handed(self, lane: int, releases: bool, scope: int) -> Known:
+    def _handed(self, lane: int, releases: bool, scope: int) -> ReleasedTo:
         """Return what a write of a thread hands on, for each group that may acquire it."""
         groups, local = self._groups(lane, scope), np.array([lane % WARP])
         if releases:
@@ -265,23 +251,23 @@ class Order:
         fenced = self.fenced.get(lane, (None, None, None))
         known = {g: clocks.released(at, local, self.size) for g, at in zip(groups, fenced) if at is not None}
         if lane in self.made_fenced:
-            _add(known, dict.fromkeys(groups[:2], Released({}, self.made_fenced[lane])))
+            add(known, dict.fromkeys(groups[:2], Released({}, self.made_fenced[lane])))
         return known
 
     # Rule (PTX ISA, "Acquire Patterns"): R; F acquires what R has read, as far as the scopes of R and F both reach.
     #   taken(R) = { handed(W, g) | R reads from W, the thread is in g, level(g) <= scope(R) },
     #   at R if R acquires, at the next fence F with scope(F) >= level(g) if not
-    def _taken(self, lane: int, known: Known, acquires: bool, scope: int) -> None:
+    def _taken(self, lane: int, known: ReleasedTo, acquires: bool, scope: int) -> None:
         """A thread reads what was handed on."""
         groups = self._groups(lane, scope)
         if acquires:
-            for one in _of_groups(known, groups):
+            for one in known_to(known, groups):
                 self._acquire(lane, one)
             return
         for level, group in enumerate(groups):
             if group in known:
                 seen = self.seen.setdefault(lane, [Released(), Released(), Released()])
-                seen[level] = _both(seen[level], known[group])
+                seen[level] = both(seen[level], known[group])
 
     def _moved_on(self, lane: int) -> None:
         w = lane // WARP
@@ -291,29 +277,6 @@ class Order:
         if known.blocks or known.done:
             w = lane // WARP
             self.segments[w] = clocks.acquired(self.segments[w], np.array([lane % WARP]), known, self.size)
-
-
-def _add(into: Known, more: Known) -> None:
-    for group, known in more.items():
-        into[group] = _both(into[group], known) if group in into else known
-
-
-def _of_groups(known: Known, groups: list[Group]) -> list[Released]:
-    """Collect what any of the groups may acquire, each once."""
-    found: list[Released] = []
-    for one in (known[group] for group in groups if group in known):
-        if all(one is not other for other in found):
-            found.append(one)
-    return found
-
-
-def _both(a: Released, b: Released) -> Released:
-    """A new one: what was handed on is never changed."""
-    if not b.blocks and not b.done:
-        return a
-    out = Released(a.blocks, a.done)
-    out.add(b)
-    return out
 
 
 def fence_of(one: Instruction) -> tuple[int, bool, bool] | None:

@@ -27,7 +27,17 @@ from snap._compiler.ir.effects import Effect, Extent, assigned, effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Level, Place, Privilege, scalar_of
-from snap._compiler.ir.walk import bodies, callees, children, own_expressions, statements, variables, ways_out
+from snap._compiler.ir.walk import (
+    WAYS_OUT,
+    bodies,
+    callees,
+    children,
+    contains,
+    own_expressions,
+    statements,
+    variables,
+    ways_out,
+)
 
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
@@ -167,7 +177,7 @@ class _Walk:
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
         self.ordered, self.enters = False, True  # whether calls are followed
-        self.leaves = _leaves(body)
+        self.leaves = contains(body, WAYS_OUT)  # whether a statement leaves a loop, or the function
         self.path: list[WayStep] = []  # loops and conditions around this place
         self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
         self.reached: list[Reached] = []
@@ -267,7 +277,7 @@ class _Walk:
             ):
                 self.values.known[inner, p.var.uid] = self._form(a)
         self.frame, self.at = inner, self.at.called(s)
-        outer_leaves, self.leaves = self.leaves, _leaves(s.function.body)
+        outer_leaves, self.leaves = self.leaves, contains(s.function.body, WAYS_OUT)
         self.changing |= set(_changing(s.function.body))
         self._inside(s.function.body, [], UNDECIDED)
         self.frame, self.at = outer
@@ -388,11 +398,6 @@ class _Walk:
 
 def _orders(s: ir.Stmt) -> bool:
     return isinstance(s, ir.Turn) or isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED
-
-
-def _leaves(body: ir.Body) -> bool:
-    """Decide whether a statement in there leaves a loop, or the function."""
-    return any(isinstance(s, (ir.Break, ir.Continue, ir.Return)) for s in statements(body))
 
 
 def _extents(view: ir.MemView) -> tuple[int, ...]:

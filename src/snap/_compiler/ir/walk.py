@@ -81,12 +81,15 @@ def at_launch(kernel: ir.AnyFunction) -> int:
     return max((a.offset + bytes_of(a) for a in arrays), default=ir.AT_LAUNCH) - ir.AT_LAUNCH
 
 
+CALL = frozenset((ir.Call,))
+
+
 def callees(function: F) -> list[F]:
     """The function and all that it calls, each once."""
     known, found = {function.uid}, [function]
     for one in found:
-        for s in statements(one.body):
-            if isinstance(s, ir.Call) and s.function.uid not in known:
+        for s in statements(one.body) if contains(one.body, CALL) else ():
+            if type(s) is ir.Call and s.function.uid not in known:
                 known.add(s.function.uid)
                 found.append(cast(F, s.function))
     return found

@@ -18,7 +18,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import Level, Place, Privilege
-from snap._compiler.ir.walk import bodies, children, contains
+from snap._compiler.ir.walk import CALL, bodies, children, contains
 
 
 def covers(p: Privilege) -> bool:
@@ -83,7 +83,7 @@ def _leaves(body: ir.Body, place: Place, whole: bool, kinds: frozenset[type]) ->
 
 # What a thread may look at, again and again, until another thread has done something.
 _LOOKS = frozenset((ir.Atomic, ir.Unsafe))
-_WAITS = _LOOKS | {synced.MBarrierWait, ir.Call}
+_WAITS = _LOOKS | CALL | {synced.MBarrierWait}
 
 
 def _waits(body: ir.Body, place: Place, whole: bool, again: bool) -> bool:
@@ -103,13 +103,10 @@ def _waits(body: ir.Body, place: Place, whole: bool, again: bool) -> bool:
     return False
 
 
-_CALL = frozenset((ir.Call,))
-
-
 def calls(body: ir.Body, place: Place, whole: bool) -> list[tuple[ir.Call, bool]]:
     """All calls in a body, each with whether all lanes of a warp make it."""
     found: list[tuple[ir.Call, bool]] = []
-    if not contains(body, _CALL):
+    if not contains(body, CALL):
         return found
     for s in body:
         if isinstance(s, ir.Call):

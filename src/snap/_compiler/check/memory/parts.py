@@ -33,6 +33,7 @@ from snap._compiler.ir.walk import (
     callees,
     children,
     contains,
+    expressions,
     own_expressions,
     statements,
     variables,
@@ -123,8 +124,9 @@ def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: se
 def looked_through(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Looked:
     """The same of the function itself, without its calls, and accesses by constant extents."""
     walk = _Walk(place, params, body, None)
-    walk.enters = False
-    walk.body(body)
+    walk.enters, walk.scoped = False, bool(parts)
+    if parts or any(map(walk.sees, body)):
+        walk.body(body)
     return Looked([scope for scope in walk.scopes if scope.handle.uid in parts], walk.reached, walk.ordered)
 
 
@@ -177,6 +179,8 @@ class _Walk:
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
         self.ordered, self.enters = False, True  # whether calls are followed
+        self.scoped = True  # whether what is in scopes matters: else only accesses by constant extents do
+        self.seen: dict[int, bool] = {}  # by the identity of a statement: whether there is such an access
         self.leaves = contains(body, WAYS_OUT)  # whether a statement leaves a loop, or the function
         self.path: list[WayStep] = []  # loops and conditions around this place
         self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
@@ -191,11 +195,23 @@ class _Walk:
     def body(self, body: ir.Body) -> None:
         mark = len(self.path)
         for s in body:
-            self._accesses(s)
-            self._statement(s)
+            if self.scoped or isinstance(s, ir.Declare) or self.sees(s):
+                self._accesses(s)
+                self._statement(s)
             if self.leaves and ways_out((s,)):
                 self.path.append(UNDECIDED)  # not all that came here go on
         del self.path[mark:]
+
+    def sees(self, s: ir.Stmt) -> bool:
+        """Decide whether there is an access by constant extents in a statement."""
+        found = self.seen.get(id(s))
+        if found is None:
+            loaded = (e.access for e in expressions(s) if type(e) is ir.Load)
+            found = any(_extents(a.view) for a in (*loaded, *(e.access for e in effects(s))) if a is not None) or any(
+                self.sees(inner) for body in bodies(s) for inner in body
+            )
+            self.seen[id(s)] = found
+        return found
 
     def _statement(self, s: ir.Stmt) -> None:
         match s:
@@ -312,7 +328,7 @@ class _Walk:
     def _accesses(self, s: ir.Stmt) -> None:
         if _orders(s):
             self._ordered()
-        for read in own_expressions(s):
+        for read in own_expressions(s) if any(type(e) is ir.Load for e in expressions(s)) else ():
             self._reads(read)
         for e in effects(s):
             if e.access is None:

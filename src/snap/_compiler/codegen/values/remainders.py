@@ -157,12 +157,16 @@ class _Along:
             declared = type(s) is ir.Declare and s.var.uid in self.counters
             named = s.var.uid if type(s) is ir.Declare else None if counter is None else counter.uid
             if named is None or self.counters.get(named) not in self.gone:
-                made.append(with_bodies(with_expressions(s, lambda e: mapped(e, self._counted)), self.body))
+                own = with_expressions(s, self._mapped) if any(map(_quotient, expressions(s))) else s
+                made.append(with_bodies(own, self.body))
             if type(s) is ir.Declare and declared:
                 made += self._declared(s)
             elif counter is not None:
                 made += self._increased(s, counter)
         return tuple(made)
+
+    def _mapped(self, e: ir.Expr) -> ir.Expr:
+        return mapped(e, self._counted)
 
     def _counted(self, e: ir.Expr) -> ir.Expr | None:
         found = _quotient(e)

@@ -60,7 +60,8 @@ _BY_HAND = frozenset((ir.Collective,))
 
 def has_halves(body: ir.Body) -> bool:
     """Tell whether these statements have barriers in two parts, calls not entered."""
-    return contains(body, _BY_HAND) and any(half_of(s) is not SyncHalf.BOTH for s in statements(body))
+    found = statements(body) if contains(body, _BY_HAND) else ()
+    return any(type(s) is ir.Collective and half_of(s) is not SyncHalf.BOTH for s in found)
 
 
 class Halves(Forward[Arrived]):

@@ -23,7 +23,7 @@ from snap._compiler.analysis.linear.overlap import Overlap
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called, facts, form, is_integer
 from snap._compiler.check.memory.points import UNDECIDED, Counted, HoldsAt, Tested, WayStep, between, holding, negated
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.effects import Effect, Extent, assigned, effects
+from snap._compiler.ir.effects import Effect, Extent, accesses, assigned, effects, loads
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Level, Place, Privilege, scalar_of
@@ -33,7 +33,6 @@ from snap._compiler.ir.walk import (
     callees,
     children,
     contains,
-    expressions,
     own_expressions,
     statements,
     variables,
@@ -206,8 +205,7 @@ class _Walk:
         """Decide whether there is an access by constant extents in a statement."""
         found = self.seen.get(id(s))
         if found is None:
-            loaded = (e.access for e in expressions(s) if type(e) is ir.Load)
-            found = any(_extents(a.view) for a in (*loaded, *(e.access for e in effects(s))) if a is not None) or any(
+            found = any(_extents(a.view) for a in accesses(s)) or any(
                 self.sees(inner) for body in bodies(s) for inner in body
             )
             self.seen[id(s)] = found
@@ -328,7 +326,7 @@ class _Walk:
     def _accesses(self, s: ir.Stmt) -> None:
         if _orders(s):
             self._ordered()
-        for read in own_expressions(s) if any(type(e) is ir.Load for e in expressions(s)) else ():
+        for read in own_expressions(s) if loads(s) else ():
             self._reads(read)
         for e in effects(s):
             if e.access is None:

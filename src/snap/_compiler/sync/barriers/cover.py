@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from operator import attrgetter
 
 from snap._compiler.analysis.linear.overlap import undecided
 from snap._compiler.ir import synced
@@ -138,7 +139,7 @@ class _Legality:
 
 def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
     """Sort gaps by number, in the order in which they are first met."""
-    return {gap.number: gap for gap in sorted(gaps, key=lambda gap: gap.number)}
+    return {gap.number: gap for gap in sorted(gaps, key=attrgetter("number"))}
 
 
 def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) -> Mark:

@@ -117,7 +117,7 @@ class Touching:
         for part in expressions(s):
             if type(part) is ir.Load:
                 found.add(objects[frame, part.access.view.obj.uid])
-            elif context.registers_in_flight and type(part) in (ir.Elem, ir.ArrayValue):
+            elif context.registers_in_flight and isinstance(part, (ir.Elem, ir.ArrayValue)):
                 found.add(registers(frame, part.array.var))
         handed = (*pipelined.passes.get(s.number, ()), *pipelined.lands.get(s.number, ()))
         found.update((frame, uid) for uid in handed)

@@ -180,7 +180,7 @@ def test_collectives_that_take_memory_say_what_they_do(op: str):
 
 def test_what_expressions_load_is_no_effect():
     s = ir.Assign(TO_G, LOADED, span=AT)
-    assert table.loads(s) == [C] and table.accesses(s) == [C, G] and table.written(s) == [G]
+    assert table.loads(s) == (C,) and table.accesses(s) == [C, G] and table.written(s) == [G]
 
 
 def test_what_is_asked_of_the_table():
@@ -188,9 +188,9 @@ def test_what_is_asked_of_the_table():
     assert table.elements(copy) == [] and table.accesses(copy) == [G, S] and table.written(copy) == [S]
     assert table.elements(ir.AsyncCopy(S, G, span=AT)) == [G, S]
     assert table.elements(ir.Unsafe("", (), (("g", G),), None, None, span=AT)) == []
-    assert table.assigned(product(REGS)) == table.multiplied_into(product(REGS)) == [ACC.var]
+    assert [*table.assigned(product(REGS))] == table.multiplied_into(product(REGS)) == [ACC.var]
     call = ir.Call(TAKES, (REGS, G.view), (None, G.handle), None, PLACE, 0, span=AT)
-    assert table.multiplied_into(call) == [] and table.assigned(call) == [REGS.var]
+    assert table.multiplied_into(call) == [] and table.assigned(call) == (REGS.var,)
     assert list(table.passed(call)) == [(TAKES.params[1], G.view, G.handle)]
     assert list(table.passed(copy)) == []
 

@@ -186,9 +186,9 @@ def holds(outer: Scalar, inner: Scalar) -> bool:
 
 
 def const(e: ir.Const, d: IntegerDomain[T]) -> T:
-    if e.type == BOOL:
-        return d.truth(bool(e.value))
-    return d.number(int(e.value)) if e.type.is_integer else d.unknown(e)
+    if e.type.is_integer:
+        return d.number(int(e.value))
+    return d.truth(bool(e.value)) if e.type == BOOL else d.unknown(e)
 
 
 def cast(e: ir.Cast, d: IntegerDomain[T]) -> T:

@@ -33,7 +33,7 @@ from snap._compiler.ir.passes import OnPass, Pass, run
 from snap._compiler.ir.printed import Assertion
 from snap._compiler.ir.synced import Stage
 from snap._compiler.ir.types import Level, Scalar, Space
-from snap._compiler.ir.walk import callees, statements
+from snap._compiler.ir.walk import callees, contains, statements
 from snap.record import record
 
 
@@ -230,11 +230,14 @@ PASSES = (
 )
 
 
+_BOX_COPIES = frozenset((ir.BoxCopy, synced.CountedLoad))
+
+
 def _global_fences(functions: list[synced.Function]) -> bool:
     """Return whether boxes and threads may meet in memory other than the threads' own block's: then fences between the
     two are about all of it.
     """
-    if not any(isinstance(s, ir.BoxCopy) for function in functions for s in statements(function.body)):
+    if not any(contains(function.body, _BOX_COPIES) for function in functions):
         return False
     boxes, threads = _touched(functions[0], {})
     return bool(boxes & threads)

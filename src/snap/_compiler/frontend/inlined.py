@@ -26,7 +26,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeGuard
 
 from snap._compiler.frontend import tree
@@ -180,6 +180,7 @@ class _Writer:
         self.used = {*names, *self.own, *used_names(function)}
         self.function = function
         self.constants = {p.name for p in function.params if is_constexpr(p)}
+        self.values = ValueCalls(self.piece, self.expanded)
 
     @cached_property
     def bound(self) -> Counter[str]:
@@ -196,7 +197,7 @@ class _Writer:
             raise _not_a_value(piece, call)
 
     def statement(self, s: tree.Stmt) -> tree.Body:
-        s = ValueCalls(self.piece, self.expanded).of(s)
+        s = self.values.of(s)
         match s:
             case tree.Evaluate(tree.Call() as call) if piece := self.piece(call):
                 if piece.yields is not None:
@@ -314,7 +315,7 @@ class _Writer:
         body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
         value = None if piece.result is None or piece.result.value is None else renaming.expr(piece.result.value)
         self.depth += 1
-        value = None if value is None else ValueCalls(self.piece, self.expanded).expr(value)
+        value = None if value is None else self.values.expr(value)
         statements = (*before, *self.body(renaming.body(body)))
         self.depth -= 1
         return statements, value
@@ -323,7 +324,9 @@ class _Writer:
         """Find what each parameter stands for, and the statements that evaluate what is not a name."""
         given = _bound(piece, call)
         for e in given.values():
-            if (isinstance(e, tree.Sequence) or self.constant(e)) and sum(1 for _ in tree.walk(e)) > LARGEST:
+            if sum(1 for _ in islice(tree.walk(e), LARGEST + 1)) > LARGEST and (
+                isinstance(e, tree.Sequence) or self.constant(e)
+            ):
                 message = f"this argument of `{piece.__name__}` has more than {LARGEST} parts, once it is written out"
                 raise SnapError(_refusal(message, e.span, "take a variable for it before the call"))
         before: list[tree.Stmt] = []
@@ -342,8 +345,10 @@ class _Writer:
 
     def constant(self, e: tree.Expr) -> bool:
         """Decide whether an expression is made of constants alone, so that it is the same everywhere."""
+        if type(e) is tree.Number:
+            return True
         names = used_names(e) - self.constants
-        if names & self.own or not names <= self.names.keys() | BUILTINS:
+        if names & self.own or not all(name in self.names or name in BUILTINS for name in names):
             return False
         return all(_is_pure(f) and self.is_word(f.id) for f in _calls(e))
 

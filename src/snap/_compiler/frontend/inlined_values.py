@@ -43,7 +43,7 @@ class ValueCalls(TreeRenaming):
 
     def expr(self, e: tree.Expr) -> Any:
         made = super().expr(e)
-        found = self.piece(made) if isinstance(made, tree.Call) else None
+        found = self.piece(made) if type(made) is tree.Call else None
         if found is None or not is_value(found.tree):
             return made
         before, value = self.out(found, made)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import repeat
+from operator import is_
 from types import CodeType, FrameType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -156,7 +158,7 @@ def _defining_locals(code: CodeType) -> Mapping[str, object]:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if any(const is code for const in frame.f_code.co_consts):
+        if any(map(is_, frame.f_code.co_consts, repeat(code))):
             return frame.f_locals if frame.f_locals is not frame.f_globals else {}
         frame = frame.f_back
     return {}

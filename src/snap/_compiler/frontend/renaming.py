@@ -89,7 +89,7 @@ class TreeRenaming:
         if type(value) is tuple:  # a keyword argument
             made = self.part(value[1])
             return value if made is value[1] else (value[0], made)
-        return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
+        return self.parts(value) if type(value) is tree.MatchCase else self.expr(value)
 
     def expr(self, e: tree.Expr) -> Any:
         kind = type(e)

@@ -33,7 +33,7 @@ class Statement:
             that passes speak of the same statement while parts of it change; 0 for none yet
     """
 
-    KEEPS = ("_effects", "_own_expressions", "_expressions", "_below")  # effects.py, walk.py
+    KEEPS = ("_effects", "_own_expressions", "_expressions", "_below", "_classes", "_loads", "_assigned")
     number: int = field(default=0, compare=False, repr=False, kw_only=True)
     span: Span = field(compare=False, kw_only=True)
 

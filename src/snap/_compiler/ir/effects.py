@@ -184,9 +184,12 @@ _ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
 # ---- what is often asked of it --------------------------------------------------------------------------------------
 
 
-def loads(s: ir.Stmt) -> list[ir.MemAccess]:
+def _loads(s: ir.Stmt) -> tuple[ir.MemAccess, ...]:
     """The elements that a statement's own expressions load."""
-    return [e.access for e in expressions(s) if type(e) is ir.Load]
+    return tuple([e.access for e in expressions(s) if type(e) is ir.Load])
+
+
+loads = kept("_loads", _loads)
 
 
 def accesses(s: ir.Stmt) -> list[ir.MemAccess]:
@@ -235,9 +238,12 @@ def _part_of(h: ir.Handle | None, handle: ir.Handle) -> bool:
     return h is not None
 
 
-def assigned(s: ir.Stmt) -> list[ir.Var]:
+def _assigned(s: ir.Stmt) -> tuple[ir.Var, ...]:
     """The variables and local arrays that a statement itself gives a value, by reference, too."""
-    return [e.var for e in effects(s) if e.var is not None and e.kind.writes]
+    return tuple([e.var for e in effects(s) if e.var is not None and e.kind.writes])
+
+
+assigned = kept("_assigned", _assigned)
 
 
 def begins(s: ir.Stmt) -> Engine:

@@ -17,7 +17,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.dataflow import Forward
 from snap._compiler.ir.operations import COLLECTIVES, SyncHalf
 from snap._compiler.ir.types import CLUSTER1
-from snap._compiler.ir.walk import callees, statements
+from snap._compiler.ir.walk import callees, contains, statements
 from snap.record import record
 
 
@@ -55,9 +55,13 @@ def half_of(s: ir.Stmt) -> SyncHalf:
     return COLLECTIVES[s.op].half if isinstance(s, ir.Collective) else SyncHalf.BOTH
 
 
+_BY_HAND = frozenset((ir.Collective,))
+
+
 def has_halves(body: ir.Body) -> bool:
     """Tell whether these statements have barriers in two parts, calls not entered."""
-    return any(half_of(s) is not SyncHalf.BOTH for s in statements(body))
+    found = statements(body) if contains(body, _BY_HAND) else ()
+    return any(type(s) is ir.Collective and half_of(s) is not SyncHalf.BOTH for s in found)
 
 
 class Halves(Forward[Arrived]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 
 from snap._compiler.ir.types import INT, TRUTH, UINT, Scalar
+from snap.record import kept
 
 Range = tuple[int, int]  # from .. to, both included
 COMPARISONS = {
@@ -29,11 +30,14 @@ _PLAIN = {
 }
 
 
-def held_by(type: Scalar) -> Range:
+def _held_by(type: Scalar) -> Range:
     """The numbers that an integer type holds."""
     if type.kind is TRUTH:
         return 0, 1
     return (0, (1 << type.bits) - 1) if type.kind is UINT else (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
+
+
+held_by = kept("_held_by", _held_by)
 
 
 def fits(value: int, type: Scalar) -> bool:

@@ -312,6 +312,7 @@ TRUTH, INT, UINT, FLOAT = ScalarKind
 
 @record
 class Scalar:
+    KEEPS = ("_held_by",)  # integers.py
     name: str
     kind: ScalarKind
     bits: int

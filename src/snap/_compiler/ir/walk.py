@@ -46,6 +46,17 @@ def statements(body: ir.Body) -> list[ir.Stmt]:
 _below = kept("_below", lambda s: [inner for body in bodies(s) for inner in statements(body)])
 
 
+def contains(body: ir.Body, classes: frozenset[type]) -> bool:
+    """Return whether there is a statement of one of these classes below; calls are not entered."""
+    for s in body:
+        if type(s) in classes or type(s) in _BODIES and not classes.isdisjoint(_classes(s)):
+            return True
+    return False
+
+
+_classes = kept("_classes", lambda s: frozenset(map(type, _below(s))))
+
+
 def lifetimes(body: ir.Body, home: tuple[int, int] = (0, 0)) -> list[tuple[ir.DeclareShared, ir.Body, tuple[int, int]]]:
     """Shared arrays, each with the statements of its lifetime, and the body it is declared in: the number of the
     statement that the body belongs to, and which of its bodies it is.
@@ -70,12 +81,15 @@ def at_launch(kernel: ir.AnyFunction) -> int:
     return max((a.offset + bytes_of(a) for a in arrays), default=ir.AT_LAUNCH) - ir.AT_LAUNCH
 
 
+CALL = frozenset((ir.Call,))
+
+
 def callees(function: F) -> list[F]:
     """The function and all that it calls, each once."""
     known, found = {function.uid}, [function]
     for one in found:
-        for s in statements(one.body):
-            if isinstance(s, ir.Call) and s.function.uid not in known:
+        for s in statements(one.body) if contains(one.body, CALL) else ():
+            if type(s) is ir.Call and s.function.uid not in known:
                 known.add(s.function.uid)
                 found.append(cast(F, s.function))
     return found
@@ -189,11 +203,16 @@ def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:
 _ARRAYS = frozenset(("ArrayRef",))
 
 
+WAYS_OUT = frozenset((ir.Break, ir.Continue, ir.Return))
+
+
 def ways_out(body: ir.Body) -> list[ir.Stmt]:
     """Statements that leave this body's loop, or the function."""
     found: list[ir.Stmt] = []
+    if not contains(body, WAYS_OUT):
+        return found
     for s in body:
-        if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
+        if type(s) in WAYS_OUT:
             found.append(s)
         for inner in bodies(s):
             found += [w for w in ways_out(inner) if isinstance(w, ir.Return) or not isinstance(s, (ir.For, ir.While))]

@@ -146,7 +146,7 @@ class Known:
     def loop_variable(self, frame: CallFrame, var: ir.Var, start: Form, step: Form) -> Form:
         if forms.is_number(step) and step[0]:
             counted = forms.add(start, self.iteration(self.loops[-1], var.privilege), step[0])
-            self.spans[counted] = held_by(var.type)  # type: ignore[arg-type]
+            self.spans[counted] = held_by(var.type)
             return counted
         atom = (forms.LOOP, frame, self._nth(var.uid))
         upwards = step[0] >= 0 and all(k > 0 and part[0] == forms.COUNT for part, k in step[1])

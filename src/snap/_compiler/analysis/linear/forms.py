@@ -143,13 +143,14 @@ def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
 def atoms(forms: Iterable[Form]) -> dict[LinearAtom, None]:
     """All atoms, those inside of compound ones included; in an order that is the same in every run."""
     found: dict[LinearAtom, None] = {}
+    known = 0
     stack = [atom for form in forms for atom, _ in form[1]]
     while stack:
         atom = stack.pop()
-        known = len(found)
         found[atom] = None
         if len(found) == known:
             continue
+        known += 1
         if atom[0] in COMPOUND:
             for part in atom[1:]:
                 if type(part) is tuple:

@@ -60,7 +60,7 @@ class Memo:
             return xs
         found = self.forms.get(xs)
         if found is None:
-            found = tuple(self.form.setdefault(form, form) for form in xs)
+            found = tuple(map(self.form.setdefault, xs, xs))
             self.forms[found] = found
         return found
 
@@ -79,12 +79,10 @@ class Memo:
         renamed = self.renamed.setdefault(name, {})
         found = renamed.get(id(xs))
         if found is None:
-            new = []
-            for form in xs:  # each once: what is known in a scope is known inside of it, in other tuples
-                one = renamed.get(id(form))
-                if one is None:
-                    one = renamed[id(form)] = forms.rename(form, change)
-                new.append(one)
+            new = list(map(renamed.get, map(id, xs)))
+            for k, form in enumerate(xs):  # each once: what is known in a scope is known inside of it, in other tuples
+                if new[k] is None:
+                    new[k] = renamed[id(form)] = forms.rename(form, change)
             found = renamed[id(xs)] = xs if all(map(is_, new, xs)) else self.shared(tuple(new))
         return found
 

@@ -341,10 +341,11 @@ def _solution(rows: list[Row], steps: int = MOST_STEPS) -> dict[int, int] | None
         last, change = chosen
         found[last] = found.get(last, 0) + change
         for m, j in inside[last]:
-            value[m] += j * change
-            if value[m] < 0:
+            before = value[m]
+            value[m] = now = before + j * change
+            if now < 0 <= before:
                 failing.add(m)
-            else:
+            elif before < 0 <= now:
                 failing.discard(m)
     return None
 

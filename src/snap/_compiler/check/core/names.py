@@ -32,9 +32,9 @@ TOO_LONG = "integers have at most 64 bits; write a float with a point or an expo
 def resolve_name(c: Checker, name: str, span: Span) -> object:
     """A local binding, else the captured object, else a word of the language.  SNAP019 where there is none."""
     binding = c.lookup(name)
-    if isinstance(binding, Poison):
-        raise c.poisoned()
     if binding is not None:
+        if isinstance(binding, Poison):
+            raise c.poisoned()
         return binding
     if name in c.names:
         found = c.names[name]

@@ -23,11 +23,21 @@ from snap._compiler.analysis.linear.overlap import Overlap
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called, facts, form, is_integer
 from snap._compiler.check.memory.points import UNDECIDED, Counted, HoldsAt, Tested, WayStep, between, holding, negated
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.effects import Effect, Extent, assigned, effects
+from snap._compiler.ir.effects import Effect, Extent, accesses, assigned, effects, loads
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.types import Level, Place, Privilege, scalar_of
-from snap._compiler.ir.walk import bodies, callees, children, own_expressions, statements, variables, ways_out
+from snap._compiler.ir.walk import (
+    WAYS_OUT,
+    bodies,
+    callees,
+    children,
+    contains,
+    own_expressions,
+    statements,
+    variables,
+    ways_out,
+)
 
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
@@ -113,8 +123,9 @@ def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: se
 def looked_through(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> Looked:
     """The same of the function itself, without its calls, and accesses by constant extents."""
     walk = _Walk(place, params, body, None)
-    walk.enters = False
-    walk.body(body)
+    walk.enters, walk.scoped = False, bool(parts)
+    if parts or any(map(walk.sees, body)):
+        walk.body(body)
     return Looked([scope for scope in walk.scopes if scope.handle.uid in parts], walk.reached, walk.ordered)
 
 
@@ -167,7 +178,9 @@ class _Walk:
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
         self.ordered, self.enters = False, True  # whether calls are followed
-        self.leaves = _leaves(body)
+        self.scoped = True  # whether what is in scopes matters: else only accesses by constant extents do
+        self.seen: dict[int, bool] = {}  # by the identity of a statement: whether there is such an access
+        self.leaves = contains(body, WAYS_OUT)  # whether a statement leaves a loop, or the function
         self.path: list[WayStep] = []  # loops and conditions around this place
         self.entered: list[tuple[int, Privilege]] = []  # the scopes around it: how long the path was, of whose memory
         self.reached: list[Reached] = []
@@ -181,11 +194,22 @@ class _Walk:
     def body(self, body: ir.Body) -> None:
         mark = len(self.path)
         for s in body:
-            self._accesses(s)
-            self._statement(s)
+            if self.scoped or isinstance(s, ir.Declare) or self.sees(s):
+                self._accesses(s)
+                self._statement(s)
             if self.leaves and ways_out((s,)):
                 self.path.append(UNDECIDED)  # not all that came here go on
         del self.path[mark:]
+
+    def sees(self, s: ir.Stmt) -> bool:
+        """Decide whether there is an access by constant extents in a statement."""
+        found = self.seen.get(id(s))
+        if found is None:
+            found = any(_extents(a.view) for a in accesses(s)) or any(
+                self.sees(inner) for body in bodies(s) for inner in body
+            )
+            self.seen[id(s)] = found
+        return found
 
     def _statement(self, s: ir.Stmt) -> None:
         match s:
@@ -267,7 +291,7 @@ class _Walk:
             ):
                 self.values.known[inner, p.var.uid] = self._form(a)
         self.frame, self.at = inner, self.at.called(s)
-        outer_leaves, self.leaves = self.leaves, _leaves(s.function.body)
+        outer_leaves, self.leaves = self.leaves, contains(s.function.body, WAYS_OUT)
         self.changing |= set(_changing(s.function.body))
         self._inside(s.function.body, [], UNDECIDED)
         self.frame, self.at = outer
@@ -302,7 +326,7 @@ class _Walk:
     def _accesses(self, s: ir.Stmt) -> None:
         if _orders(s):
             self._ordered()
-        for read in own_expressions(s):
+        for read in own_expressions(s) if loads(s) else ():
             self._reads(read)
         for e in effects(s):
             if e.access is None:
@@ -388,11 +412,6 @@ class _Walk:
 
 def _orders(s: ir.Stmt) -> bool:
     return isinstance(s, ir.Turn) or isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED
-
-
-def _leaves(body: ir.Body) -> bool:
-    """Decide whether a statement in there leaves a loop, or the function."""
-    return any(isinstance(s, (ir.Break, ir.Continue, ir.Return)) for s in statements(body))
 
 
 def _extents(view: ir.MemView) -> tuple[int, ...]:

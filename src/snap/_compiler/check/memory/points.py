@@ -109,7 +109,8 @@ class Points:
         if distance is None:
             return None
         most = 1 if step.left else max(1, MOST_POINTS // max(self.count, 1))
-        trips = [range(min(most, len(range(0, d, step.step)))) for d in distance]
+        of = {d: range(min(most, len(range(0, d, step.step)))) for d in set(distance)}
+        trips = [of[d] for d in distance]
         made = {
             atom: [value for value, each in zip(values, trips) for _ in each] for atom, values in self.given.items()
         }

@@ -45,11 +45,12 @@ def warn_of_quotients(c: Checker, made: ir.Body) -> None:
     if not c.quotients:
         return
     found: dict[Span, ir.Expr] = {}
-    for e in (e for s in statements(made) for e in expressions(s)):
-        if (type(e) is ir.Const or type(e) is ir.Cast) and _is_float(e.type):
-            at = c.quotients.get(e.span) if isinstance(e, ir.Const) else _cut_off(c, (e.value,))
-            if at is not None:
-                found.setdefault(at, e)
+    for s in statements(made):
+        for e in expressions(s):
+            if (type(e) is ir.Const or type(e) is ir.Cast) and _is_float(e.type):
+                at = c.quotients.get(e.span) if isinstance(e, ir.Const) else _cut_off(c, (e.value,))
+                if at is not None:
+                    found.setdefault(at, e)
     taken_apart = _taken_apart(made) if found else set()
     for at, e in found.items():
         if at not in taken_apart:

@@ -18,7 +18,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import THREAD1, Level, Place, Privilege
-from snap._compiler.ir.walk import bodies, children
+from snap._compiler.ir.walk import CALL, bodies, children, contains
 
 
 def covers(p: Privilege) -> bool:
@@ -34,7 +34,7 @@ def kernel(k: synced.Function, threads: int) -> bool:
 def function(f: synced.Function, called_by_all: bool) -> bool:
     """Decide it for a function's body.  called_by_all: for its callers' code where it is called."""
     alone = f.place.privilege == THREAD1  # and does nothing with other lanes
-    return called_by_all and not alone and not _leaves(f.body, f.place, True, ir.Return)
+    return called_by_all and not alone and not _leaves(f.body, f.place, True, _RETURN)
 
 
 def branch(place: Place, cond: ir.Expr) -> bool:
@@ -44,7 +44,7 @@ def branch(place: Place, cond: ir.Expr) -> bool:
 def loop(place: Place, s: ir.For | ir.While) -> bool:
     """Decide it for a loop's body: all lanes begin, and leave, the same iterations."""
     asked = (s.start, s.stop, s.step) if isinstance(s, ir.For) else (s.cond,)
-    return all(branch(place, e) for e in asked) and not _leaves(s.body, place, True, ir.Break, ir.Continue)
+    return all(branch(place, e) for e in asked) and not _leaves(s.body, place, True, _LEAVES_LOOP)
 
 
 def case(s: ir.Split, one: ir.Case) -> bool:
@@ -66,31 +66,39 @@ def _agreed(e: ir.Expr) -> bool:
     return all(map(_agreed, children(e)))
 
 
-def _leaves(body: ir.Body, place: Place, whole: bool, *kinds: type) -> bool:
+_RETURN, _BREAK, _LEAVES_LOOP = frozenset((ir.Return,)), frozenset((ir.Break,)), frozenset((ir.Break, ir.Continue))
+
+
+def _leaves(body: ir.Body, place: Place, whole: bool, kinds: frozenset[type]) -> bool:
     """Decide whether some lanes of a warp may leave alone, by statements of these kinds."""
+    if not contains(body, kinds):
+        return False
     for s in body:
-        if isinstance(s, kinds) and not whole:
+        if type(s) in kinds and not whole:
             return True
-        left = tuple(kind for kind in kinds if kind is ir.Return) if isinstance(s, (ir.For, ir.While)) else kinds
-        if any(_leaves(*inner, *left) for inner in _inside(s, place, whole)):
+        left = kinds & _RETURN if isinstance(s, (ir.For, ir.While)) else kinds
+        if any(_leaves(*inner, left) for inner in _inside(s, place, whole)):
             return True
     return False
 
 
 # What a thread may look at, again and again, until another thread has done something.
-_LOOKS = (ir.Atomic, ir.Unsafe)
+_LOOKS = frozenset((ir.Atomic, ir.Unsafe))
+_WAITS = _LOOKS | CALL | {synced.MBarrierWait}
 
 
 def _waits(body: ir.Body, place: Place, whole: bool, again: bool) -> bool:
     """Decide whether some lanes of a warp may wait alone.  again: in a loop that ends when something is seen."""
+    if not contains(body, _WAITS):
+        return False
     for s in body:
-        if not whole and (isinstance(s, synced.MBarrierWait) or again and isinstance(s, _LOOKS)):
+        if not whole and (isinstance(s, synced.MBarrierWait) or again and type(s) in _LOOKS):
             return True
         if isinstance(s, ir.Call):
             callee = synced.callee(s)
             if _waits(callee.body, callee.place, function(callee, whole), again):
                 return True
-        repeats = again or isinstance(s, ir.While) or isinstance(s, ir.For) and _leaves(s.body, place, False, ir.Break)
+        repeats = again or isinstance(s, ir.While) or isinstance(s, ir.For) and _leaves(s.body, place, False, _BREAK)
         if any(_waits(*inner, repeats) for inner in _inside(s, place, whole)):
             return True
     return False
@@ -99,6 +107,8 @@ def _waits(body: ir.Body, place: Place, whole: bool, again: bool) -> bool:
 def calls(body: ir.Body, place: Place, whole: bool) -> list[tuple[ir.Call, bool]]:
     """All calls in a body, each with whether all lanes of a warp make it."""
     found: list[tuple[ir.Call, bool]] = []
+    if not contains(body, CALL):
+        return found
     for s in body:
         if isinstance(s, ir.Call):
             found.append((s, whole))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import repeat
+from operator import contains
 
 KEYWORDS = frozenset(
     """
@@ -173,7 +175,7 @@ class Namer:
             base = "_".join(filter(None, ("v", base.strip("_"))))
             name = base if self.reserved(name) else name
         number = 0
-        while self.reserved(name) or name in avoid or any(name in scope for scope in self.scopes):
+        while self.reserved(name) or name in avoid or any(map(contains, self.scopes, repeat(name))):
             number += 1
             name = f"{base}_{number}"
         self.scopes[-1].add(name)

@@ -23,7 +23,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.rewrite import changed, mapped, with_bodies, with_expressions
 from snap._compiler.ir.types import BOOL, I32
-from snap._compiler.ir.walk import children, own_expressions, statements, walk
+from snap._compiler.ir.walk import children, expressions, own_expressions, statements
 from snap.record import record
 
 
@@ -100,13 +100,13 @@ def _increased(s: ir.Stmt) -> ir.Var | None:
 
 
 def _quotients(body: ir.Body) -> Iterator[Quotient]:
-    for s in statements(body):
-        for own in own_expressions(s):
-            yield from filter(None, map(_quotient, walk(own)))
+    return (found for s in statements(body) for e in expressions(s) if (found := _quotient(e)))
 
 
 def _quotient(e: ir.Expr) -> Quotient | None:
     """Return what an expression is if it divides a variable by a constant; else None."""
+    if type(e) is not ir.Binary:
+        return None
     match e:
         case ir.Binary("%" | "/" | "mod" | "//" as op, ir.Read(var), ir.Const(int(n))) if var.type == I32 and n > 1:
             return Quotient(var, n, {"mod": "%", "//": "/"}.get(op, op))  # a counter is never negative
@@ -157,12 +157,16 @@ class _Along:
             declared = type(s) is ir.Declare and s.var.uid in self.counters
             named = s.var.uid if type(s) is ir.Declare else None if counter is None else counter.uid
             if named is None or self.counters.get(named) not in self.gone:
-                made.append(with_bodies(with_expressions(s, lambda e: mapped(e, self._counted)), self.body))
+                own = with_expressions(s, self._mapped) if any(map(_quotient, expressions(s))) else s
+                made.append(with_bodies(own, self.body))
             if type(s) is ir.Declare and declared:
                 made += self._declared(s)
             elif counter is not None:
                 made += self._increased(s, counter)
         return tuple(made)
+
+    def _mapped(self, e: ir.Expr) -> ir.Expr:
+        return mapped(e, self._counted)
 
     def _counted(self, e: ir.Expr) -> ir.Expr | None:
         found = _quotient(e)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from operator import attrgetter
 
 from snap._compiler.analysis.linear.overlap import undecided
 from snap._compiler.ir import synced
@@ -129,16 +130,16 @@ class _Legality:
         holding = [place for place in self.at if place.privilege.at_least(p) and place.holds(p)]
         able = [place for place in holding if primitive(p, place, self.function)[0] is not None]
         reached, legal = (_in_order(gap for place in places for gap in self.at[place]) for places in (holding, able))
-        return reached, {n: gap for n, gap in legal.items() if not self.parted(gap, p)}
+        return reached, {n: gap for n, gap in legal.items() if not (gap.parted and self._of_cluster(gap, p))}
 
-    def parted(self, gap: Gap, p: Privilege) -> bool:
-        """Tell whether only the cluster's barrier would do, of which only one part has been passed here."""
-        return gap.parted and primitive(p, gap.place, self.function)[0] is PointKind.CLUSTER
+    def _of_cluster(self, gap: Gap, p: Privilege) -> bool:
+        """Tell whether only the cluster's barrier would do: where it is parted, one part of it has been passed."""
+        return primitive(p, gap.place, self.function)[0] is PointKind.CLUSTER
 
 
 def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
     """Sort gaps by number, in the order in which they are first met."""
-    return {gap.number: gap for gap in sorted(gaps, key=lambda gap: gap.number)}
+    return {gap.number: gap for gap in sorted(gaps, key=attrgetter("number"))}
 
 
 def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) -> Mark:

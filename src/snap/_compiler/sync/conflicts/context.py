@@ -9,6 +9,7 @@ the answers kept: they follow from the text alone.  Non-goals: whatever depends 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from snap._compiler.analysis.linear import forms
@@ -173,10 +174,11 @@ class Context:
 
     def parted(self, gap: GapKey) -> bool:
         """Tell whether a gap lies between the two parts of a barrier of the cluster, in a call between them, too."""
-        found = self.once(("parted",), self._parted)
         frame, kind, number = gap
+        found = self._parted
         return bool(found) and any(at in found for at in ((kind, number), *((BEFORE, n) for n in frame)))
 
+    @cached_property
     def _parted(self) -> frozenset[tuple[str, int]]:
         marked = (f.body for f in callees(self.function) if has_halves(f.body))
         return frozenset(gap for body in marked for gap in Halves(body).parted)

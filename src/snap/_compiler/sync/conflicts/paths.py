@@ -109,8 +109,9 @@ class Paths:
 
     def only(self, keep: Callable[[Token], bool]) -> None:
         for obj, held in self.tokens.items():
-            if not all(keep(t) for t in held.values()):
-                self.put(obj, {key: t for key, t in held.items() if keep(t)})
+            left = {key: t for key, t in held.items() if keep(t)}
+            if len(left) < len(held):
+                self.put(obj, left)
 
     def absorb(self, other: Paths, news: Paths | None = None) -> None:
         """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not

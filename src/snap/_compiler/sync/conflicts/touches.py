@@ -115,7 +115,7 @@ class Touching:
             elif e.var is not None and context.registers_in_flight:
                 found.add(registers(frame, e.var))
         for part in expressions(s):
-            if isinstance(part, ir.Load):
+            if type(part) is ir.Load:
                 found.add(objects[frame, part.access.view.obj.uid])
             elif context.registers_in_flight and isinstance(part, (ir.Elem, ir.ArrayValue)):
                 found.add(registers(frame, part.array.var))

@@ -32,8 +32,8 @@ class Uses:
 
     def add(self, other: Uses) -> None:
         for name in self.__slots__:
-            if getattr(self, name) is None:
-                setattr(self, name, getattr(other, name))
+            if (said := getattr(other, name)) is not None and getattr(self, name) is None:
+                setattr(self, name, said)
 
     @property
     def span(self) -> Span:

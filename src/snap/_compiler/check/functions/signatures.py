@@ -7,6 +7,7 @@ unknown counts for levels it does not name, until a call says what they are.  No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,13 +15,12 @@ from functools import partial
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import annotation, held_by_threads, of_values, record_of
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
-from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.records import RecordName
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
-from snap._compiler.frontend.patterns import is_constexpr, takes_type, word
+from snap._compiler.frontend.patterns import as_number, is_constexpr, not_a_type, takes_type, word
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordSignature
 from snap._compiler.ir import nodes as ir
@@ -156,13 +156,22 @@ def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) 
             p.span,
             help=f"give it a value of `{type}`",
         )
-    if type.is_integer and not convert.fits(int(number), type):
+    if not _holds(type, number):
         raise c.type_error(
             f"`{p.name}` is a constexpr `{type}`, which does not hold {shown(value)}",
             p.span,
             help="declare a wider type, or give a value that it holds",
         )
     return convert.constant(number, type, p.span)
+
+
+def _holds(type: Scalar, number: int | float) -> bool:
+    if type.is_integer:
+        return convert.fits(int(number), type)
+    if not type.is_float:
+        return number in (0, 1)
+    endless = isinstance(number, float) and not math.isfinite(number)
+    return endless or math.isfinite(convert.round_float(number, type))
 
 
 def _constexpr(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object]) -> object:
@@ -180,9 +189,8 @@ def _given_type(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object])
     """Let the name of a parameter that takes a type stand for the type."""
     type = _constexpr(c, p, constexprs)
     if not isinstance(type, (Scalar, Vector)):
-        raise c.type_error(
-            f"`{p.name}` is a type, and is given {shown(type)}", p.span, help=f"give it a type: `{p.name}=f32`"
-        )
+        message, help = not_a_type(p.name, type)
+        raise c.type_error(message, p.span, help=help)
     c.bind(p.name, TypeName(type))
     return Spec(SpecKind.CONSTEXPR, type, const=True)
 

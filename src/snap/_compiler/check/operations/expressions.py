@@ -30,7 +30,7 @@ from snap._compiler.ir.operations import MATH
 from snap._compiler.ir.types import BOOL, THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
-from snap.diag.wording import called, counted
+from snap.diag.wording import called, counted, shown
 from snap.surface import LevelName, Marker
 
 _TEXTS = 'text is for `print`, `assert`, `trust` and options, such as `order="acquire"`'
@@ -42,7 +42,7 @@ COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
     const = convert.literal(e.value, e.span)
     if const is None:
-        raise c.type_error(f"no integer type holds {e.value}", e.span, help=TOO_LONG)
+        raise c.type_error(f"no integer type holds {shown(e.value)}", e.span, help=TOO_LONG)
     return const
 
 

@@ -36,6 +36,7 @@ from snap._compiler.ir.types import (
     Scalar,
     Space,
     Vector,
+    as_array,
     scalar_of,
 )
 from snap.diag.error import Diagnostic, SnapError
@@ -266,9 +267,21 @@ def _bind_records(c: Checker, records: RecordSignature) -> None:
         c.bind(p.name, RecordName(type, p.name, span, p.rank, p.by_reference, read_only))
 
 
+def _as_pointer(name: str, spec: Spec) -> str:
+    """Write the pointer that takes the place of an array; of a field, in its class."""
+    array = as_array(spec.type)
+    elem = f"{array.elem}" if spec.kind is SpecKind.REF else f"const({array.elem})"
+    shape = ", ".join(map(str, array.shape)) + "," * (len(array.shape) == 1)
+    return f"{name.rpartition('.')[2]}: ptr({elem}, ({shape}))"
+
+
 def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
     if spec.kind is SpecKind.REF or isinstance(spec.type, Array):
-        raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
+        raise c.type_error(
+            f"`{p.name}` is a local array: a kernel takes scalars, vectors and pointers",
+            p.span,
+            help=f"pass it as a pointer: `{_as_pointer(p.name, spec)}`",
+        )
     if spec.kind is SpecKind.POINTER and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
         raise c.type_error(
             f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",

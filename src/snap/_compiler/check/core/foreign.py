@@ -6,6 +6,8 @@ Input: a name that is not bound. Output: a message and a help line, or None. Non
 
 from __future__ import annotations
 
+import sys
+
 from snap._compiler.ir.operations import COLLECTIVES, MATH
 from snap.surface import TYPES
 
@@ -16,6 +18,20 @@ _NUMBERS = {
     "INFINITY": "`math.inf`",
     "NAN": "`math.nan`",
     "nan": "`math.nan`",
+}
+# The ends of ranges, as C's headers name them: of how many bits, signed and unsigned.
+_BITS = {8: ("SCHAR", "INT8"), 16: ("SHRT", "INT16"), 32: ("INT", "INT32"), 64: ("LLONG", "INT64")}
+_UNSIGNED = {8: ("UCHAR", "UINT8"), 16: ("USHRT", "UINT16"), 32: ("UINT", "UINT32"), 64: ("ULLONG", "UINT64")}
+_LIMITS: dict[str, int | float] = {
+    **{f"{word}_MIN": -(1 << bits - 1) for bits, words in _BITS.items() for word in words},
+    **{f"{word}_MAX": (1 << bits - 1) - 1 for bits, words in _BITS.items() for word in words},
+    **{f"{word}_MAX": (1 << bits) - 1 for bits, words in _UNSIGNED.items() for word in words},
+    "FLT_MAX": 3.4028234663852886e38,
+    "FLT_MIN": 2.0**-126,
+    "FLT_EPSILON": 2.0**-23,
+    "DBL_MAX": sys.float_info.max,
+    "DBL_MIN": sys.float_info.min,
+    "DBL_EPSILON": sys.float_info.epsilon,
 }
 FOREIGN_MODULES = (
     "cuda",
@@ -125,6 +141,8 @@ def of_cuda(name: str) -> tuple[str, str] | None:
         )
     if name in _NUMBERS:
         return f"unknown name `{name}`", f"write {_NUMBERS[name]}, with `import math`"
+    if name in _LIMITS:
+        return f"`{name}` is C's; Snap writes the number", f"write `{_LIMITS[name]!r}`"
     if name in CUDA_NAMES:
         return f"`{name}` is {'Triton' if name == 'program_id' else 'CUDA'}'s; Snap writes it differently", CUDA_NAMES[
             name

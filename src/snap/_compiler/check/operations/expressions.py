@@ -100,7 +100,8 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
 
 
 def _is_record(c: Checker, what: str, type: RecordType, span: Span) -> Abort:
-    fields = ", ".join(f"`[{name}]`" if type.is_tuple else f"`.{name}`" for name, _ in type.fields)
+    text = written(span)
+    fields = ", ".join(f"`{text}[{name}]`" if type.is_tuple else f"`{text}.{name}`" for name, _ in type.fields)
     return c.type_error(
         f"{what} is a `{type}`, and one value is wanted here",
         span,

@@ -148,7 +148,8 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
                         help="mathematical functions are written without a module; `help(snap)` lists the words",
                     )
                 return found
-            return None
+            elem = as_type(base)
+            return None if elem is None or name not in ("bytes", "bits") else getattr(elem, name, 8 * elem.bytes)
         case _:
             return None
 

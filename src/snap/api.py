@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from snap._compiler.frontend.definition import Definition, identity
+from snap._compiler.frontend.definition import INSTANCES, Definition, identity
 from snap._compiler.frontend.patterns import Hole, constant, is_constexpr, telling
 from snap._compiler.ir.synced import SyncPoint
 from snap.byname import ByName
@@ -100,7 +100,13 @@ class SnapFunction(ByName):
         found = self.compiled.get(key)
         if found is None:
             found = self.compiled[key] = Compiled(self.definition, values).checked()
+            self.definition.made.setdefault(INSTANCES, {})[key] = values
         return found
+
+    def _instances(self) -> list[dict[str, object]]:
+        """List the values for which it was checked, by this name or another one."""
+        made = self.definition.made.get(INSTANCES, {}).values()
+        return [values for values in made if all(values[name] == value for name, value in self.bound.items())]
 
     @_told
     def specialize(self, **constexprs: object) -> SnapFunction:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 
+from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.operations import COLLECTIVES, MATH
+from snap._compiler.ir.types import I8, I16, I32, I64, U8, U16, U32, U64
 from snap.surface import TYPES
 
 _IN_THE_GRID = "in the grid, `with each(thread) as i:` has i = blockIdx.x * blockDim.x + threadIdx.x"
@@ -19,13 +21,12 @@ _NUMBERS = {
     "NAN": "`math.nan`",
     "nan": "`math.nan`",
 }
-# The ends of ranges, as C's headers name them: of how many bits, signed and unsigned.
-_BITS = {8: ("SCHAR", "INT8"), 16: ("SHRT", "INT16"), 32: ("INT", "INT32"), 64: ("LLONG", "INT64")}
-_UNSIGNED = {8: ("UCHAR", "UINT8"), 16: ("USHRT", "UINT16"), 32: ("UINT", "UINT32"), 64: ("ULLONG", "UINT64")}
+# The ends of ranges, as C's headers name them.
+_SIGNED = {I8: ("SCHAR", "INT8"), I16: ("SHRT", "INT16"), I32: ("INT", "INT32"), I64: ("LLONG", "INT64")}
+_UNSIGNED = {U8: ("UCHAR", "UINT8"), U16: ("USHRT", "UINT16"), U32: ("UINT", "UINT32"), U64: ("ULLONG", "UINT64")}
 _LIMITS: dict[str, int | float] = {
-    **{f"{word}_MIN": -(1 << bits - 1) for bits, words in _BITS.items() for word in words},
-    **{f"{word}_MAX": (1 << bits - 1) - 1 for bits, words in _BITS.items() for word in words},
-    **{f"{word}_MAX": (1 << bits) - 1 for bits, words in _UNSIGNED.items() for word in words},
+    **{f"{word}_MIN": held_by(type)[0] for type, words in _SIGNED.items() for word in words},
+    **{f"{word}_MAX": held_by(type)[1] for type, words in (_SIGNED | _UNSIGNED).items() for word in words},
     "FLT_MAX": 3.4028234663852886e38,
     "FLT_MIN": 2.0**-126,
     "FLT_EPSILON": 2.0**-23,

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from snap._compiler.frontend.definition import Definition, identity
-from snap._compiler.frontend.patterns import Hole, constant, telling
+from snap._compiler.frontend.definition import INSTANCES, Definition, identity
+from snap._compiler.frontend.patterns import Hole, constant, is_constexpr, telling
 from snap._compiler.ir.synced import SyncPoint
 from snap.byname import ByName
 from snap.compiled import Compiled
@@ -73,13 +73,10 @@ class SnapFunction(ByName):
             self._specialized({n: defaults[n] for n in self.generic})
 
     def _defaults(self) -> dict[str, object]:
-        from snap._compiler.frontend import tree
-
-        return {
-            p.name: p.default.value
-            for p in self.definition.tree.params
-            if isinstance(p.default, (tree.Number, tree.Known))
-        }
+        records, given = self.definition.records, self.__wrapped__.__defaults__ or ()
+        params = self.definition.tree.params if records is None else records.written
+        found = zip(params[len(params) - len(given) :], given)
+        return {p.name: constant(params, p.name, one) for p, one in found if is_constexpr(p)}
 
     @property
     def is_kernel(self) -> bool:
@@ -103,7 +100,13 @@ class SnapFunction(ByName):
         found = self.compiled.get(key)
         if found is None:
             found = self.compiled[key] = Compiled(self.definition, values).checked()
+            self.definition.made.setdefault(INSTANCES, {})[key] = values
         return found
+
+    def _instances(self) -> list[dict[str, object]]:
+        """List the values for which it was checked, by this name or another one."""
+        made = self.definition.made.get(INSTANCES, {}).values()
+        return [values for values in made if all(values[name] == value for name, value in self.bound.items())]
 
     @_told
     def specialize(self, **constexprs: object) -> SnapFunction:

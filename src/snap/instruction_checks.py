@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from snap._compiler.check.core.records import RecordType
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.functions.signatures import ParamSpec, read_header
 from snap._compiler.ir import nodes as ir
@@ -82,27 +83,34 @@ def check_instruction(
     `x=3` or `x=(16, 32)` says what the parameter x may be, and gives constexpr parameters their values; `sizes={"p":
     256}` is how many elements of p each group has.  tolerance: by how much floats may differ, relative to the larger
     one; then they are drawn from a normal distribution, too.  target: "gpu", "ptx", or whichever there is.
+    Without a GPU, NVRTC assembles the text, too: a `RuntimeError` has what ptxas says of it.
     """
     if not isinstance(f, SnapFunction) or f.definition.requires.instruction is None:
         raise TypeError("snap.check_instruction takes a function with `@instruction(...)`")
     of = _Comparison(f, sizes, values)
-    compared = of.kernel()
+    compared, where = of.kernel(), _target(target)
+    if where == "ptx":
+        compared.cubin()  # NVIDIA's assembler refuses texts that the PTX machine would run
     found: list[Disagreement] = []
     for seed in range(seeds):
         given = of.drawn(seed, tolerance > 0.0)
         meant, done = ({name: x.copy() for name, x in given.items()} for _ in range(2))
         compared.launch(*meant.values(), blocks=BLOCKS, target="cpu")
-        _run_text(compared, done, target)
+        _run_text(compared, done, where)
         found += of.differences(seed, given, meant, done, tolerance)
     return found
 
 
+def _target(target: str) -> str:
+    if target != "auto":
+        return target
+    from snap.host.device.driver import available
+
+    return "gpu" if available() else "ptx"
+
+
 def _run_text(compared: SnapFunction, arrays: dict[str, Any], target: str) -> None:
     """Run the text where the target says, and leave in the arrays what it leaves there."""
-    if target == "auto":
-        from snap.host.device.driver import available
-
-        target = "gpu" if available() else "ptx"
     if target != "gpu":
         compared.launch(*arrays.values(), blocks=BLOCKS, target=target)
         return
@@ -162,13 +170,14 @@ class _Comparison:
         text, file = self._text(), f"<check of {self.name}>"
         register_source(file, text)
         names: dict[str, Any] = {**EXPORTED, "kernel": kernel, INSTRUCTION: self.f}
+        names |= {_record(p): p.spec.record.of for p in self.memory if p.spec.record is not None}
         exec(compile(text, file, "exec"), names)
         made: SnapFunction = names["compared"]
         return made
 
     def _text(self) -> str:
         arrays = [f"{p.name}: ptr({_written(p, _held(p.spec.elem))})" for p in self.registers]
-        arrays += [f"{p.name}: ptr({_written(p, str(p.spec.elem))})" for p in self.memory]
+        arrays += [f"{p.name}: ptr({_written(p, _pointed(p))})" for p in self.memory]
         arrays += [f"{_out(name)}: ptr({_held(elem)})" for name, elem in self.results]
         privileges = {str(p): p for p in (THREAD1, BLOCK1, self.group, *(p.privilege for p in self.registers))}
         units = [f"{_unit(p)}: int @ {text} = id()" for text, p in privileges.items()]
@@ -190,7 +199,7 @@ class _Comparison:
     def _filled(self, p: ParamSpec) -> list[str]:
         """Shared memory, with what the array holds for this block."""
         there = f"{p.name}_shared"
-        return [f"{there}: shared({p.spec.elem}[{self.groups * self.sizes[p.name]}])", *self._moved(p, there, p.name)]
+        return [f"{there}: shared({_pointed(p)}[{self.groups * self.sizes[p.name]}])", *self._moved(p, there, p.name)]
 
     def _moved(self, p: ParamSpec, to: str, source: str) -> list[str]:
         count = self.groups * self.sizes[p.name]
@@ -254,11 +263,17 @@ class _Comparison:
         found: dict[str, Any] = {}
         for p in (*self.registers, *self.memory):
             memory = p.name in self.sizes
+            if p.spec.record is not None and p.name not in self.values:
+                count = self._units(self.group) * self.sizes[p.name]
+                found[p.name] = _records(rng, p.spec.record, count, seed, spread)
+                continue
             each = self.sizes[p.name] if memory else p.spec.type.size if isinstance(p.spec.type, Array) else 1
-            count = self._units(self.group if memory else p.privilege) * each * _lanes(p.spec.elem)
+            units = 1 if p.spec.record is None else p.spec.record.units
+            count = self._units(self.group if memory else p.privilege) * each * _lanes(p.spec.elem) * units
             type = _numpy(p.spec.elem, memory)
             if p.name in self.values:
                 found[p.name] = rng.choice(np.atleast_1d(np.asarray(self.values[p.name])), count).astype(type)
+                found[p.name] = found[p.name].reshape(-1, units) if units > 1 else found[p.name]
             else:
                 found[p.name] = _draw(rng, np.dtype(type), count, seed, spread)
         for name, elem in self.results:
@@ -276,8 +291,8 @@ class _Comparison:
 
         found = []
         whole = {_out(name): name for name, _ in self.results}
-        for name, x in meant.items():
-            y = done[name]
+        for name in meant:
+            x, y = meant[name].reshape(-1), done[name].reshape(-1)
             with np.errstate(all="ignore"):
                 same = (x == y) | (x != x) & (y != y)
                 if tolerance and x.dtype.kind == "f":
@@ -285,7 +300,7 @@ class _Comparison:
             if same.all():
                 continue
             k = int(np.argmin(same))
-            per = self.sizes[name] if name in self.sizes else x.size // self._units(THREAD1)
+            per = x.size // self._units(self.group if name in self.sizes else THREAD1)
             unit = k // per * (BLOCKS * self.threads * per // x.size)  # the first thread that has it
             operands = {p.name: self._of_thread(given[p.name], unit) for p in self.registers}
             at = (unit, k % per) if per > 1 else (unit,)
@@ -297,6 +312,23 @@ class _Comparison:
         threads = BLOCKS * self.threads
         own = x[thread * x.size // threads :][: max(x.size // threads, 1)].tolist()
         return own if len(own) > 1 else own[0]
+
+
+def _records(rng: Any, record: RecordType, count: int, seed: int, spread: bool) -> Any:
+    """Draw an array of records, field by field: the words that they are made of, in a row for each."""
+    import numpy as np
+
+    kinds = [(path, at, _numpy(type, True), n) for path, at, type, n in record.layout.values]
+    laid = {
+        "names": [path for path, _, _, _ in kinds],
+        "formats": [(kind, (n,)) for _, _, kind, n in kinds],
+        "offsets": [at for _, at, _, _ in kinds],
+        "itemsize": record.bytes,
+    }
+    made = np.zeros(count, np.dtype(laid))
+    for path, _, kind, n in kinds:
+        made[path] = _draw(rng, np.dtype(kind), count * n, seed, spread).reshape(count, n)
+    return made.view(_numpy(record.unit, True)).reshape(count, record.units)
 
 
 def _draw(rng: Any, type: Any, count: int, seed: int, spread: bool) -> Any:
@@ -333,6 +365,17 @@ def _handed(names: Sequence[str], p: Privilege) -> list[str]:
 def _unit(p: Privilege) -> str:
     """Name the variable with the number of a unit in the grid."""
     return f"unit_{p.level.word}_{p.n}"
+
+
+def _record(p: ParamSpec) -> str:
+    """Name the class of the records that a parameter points to."""
+    return f"{p.name}_record"
+
+
+def _pointed(p: ParamSpec) -> str:
+    """Write the type that a pointer points to."""
+    record = p.spec.record
+    return str(p.spec.elem) if record is None else str(record) if record.is_tuple else _record(p)
 
 
 def _out(name: str) -> str:

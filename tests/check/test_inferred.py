@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from check.checking import codes, errors, execute, program
 
+import snap
+
 ONE = "@device(thread)\ndef f({}) -> T:\n    return {}\n"
 LOCALS = "t: int @ thread[1] = id()\nh: f16 @ thread[1] = f16(t)\nd: f64 @ thread[1] = f64(t)\na: int[2] @ thread[1]\nb: float[2, 3] @ thread[1]\nv: float4 @ thread[1] = float4(t)\ns: shared(u8[4, 6])\n"
 PARAMS = "x: ptr(const(bf16)), y: ptr(float, (n, 8)), n: int"
@@ -59,7 +61,7 @@ def test_what_is_said_or_has_a_default_is_not_told():
 @pytest.mark.parametrize("param, given, fragments", [
     ("T: constexpr(type)", "", ["missing `T`", "no type of another parameter names `T` alone"]), ("p: ptr(const(float), (N,)) @ grid[1], T: constexpr(type), N: constexpr(int)", "x, T=int", ["length is not known", "N=64"]),
     ("v: T, w: T, T: constexpr(type)", "h, d", ["`f16` by `v`", "`f64` by `w`", "T=f16"]), ("r: ref(T[N]), q: ref(float[N, 3]), T: constexpr(type), N: constexpr(int)", "a, b", []),
-    ("v: T, T: constexpr(type)", "t, T=3", ["`T` is a type"]), ("p: ptr(const(float), (N, 8)) @ grid[1], T: constexpr(type), N: constexpr(int)", "y, T=int", ["not a constant"]),
+    ("v: T, T: constexpr(type)", "t, T=3", ["`T` takes a type"]), ("p: ptr(const(float), (N, 8)) @ grid[1], T: constexpr(type), N: constexpr(int)", "y, T=int", ["not a constant"]),
     ("p: ptr(const(float), (N,)) @ grid[1], T: constexpr(type), N: constexpr(int)", "y, T=int", ["2 dimensions", "has 1"]), ("v: T, T: constexpr(type)", "nothing", ["nothing"]),
 ])
 def test_the_error_says_what_was_tried(param, given, fragments):
@@ -87,6 +89,6 @@ def test_types_in_every_place_of_a_function():
     k = execute(text)["k"]
     assert "float* y" in k.cuda(T="f32") and "int* y" in k.cuda(T=int) and k.generic == ["T"]
     for wrong in (3, "f31", None, list):
-        with pytest.raises(TypeError, match="takes a type"):
+        with pytest.raises(snap.SnapError, match="takes a type"):
             k.specialize(T=wrong)
     assert program("@device(thread)\ndef f():\n    v: constexpr(type) = float") == [("SNAP017", 3)]

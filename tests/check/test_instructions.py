@@ -205,6 +205,76 @@ def test_a_text_that_says_something_else(code, what, operands):
     assert f"`{what}` of `f`, thread {first.at[0]}" in str(first) and f"{first.text} by its text, {first.meaning} by its meaning" in str(first)
 
 
+RECORDS = """\
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    first: float
+    second: int
+
+
+class Mixed(NamedTuple):
+    k: u8
+    v: float
+    pair: Pair
+
+
+@instruction(thread, text='asm volatile("ld.v2.u32 {{%0, %1}}, [%2];" : "=r"(*(unsigned*)&{result.first}), "=r"({result.second}) : "l"({p}) : "memory");')
+def load(p: ptr(const(Pair))) -> Pair:
+    return p[0]
+
+
+@instruction(thread, text="((float*)({p} + 1))[1] = {x}; {p}[1] = 7;")
+def store(p: ptr(Pair, (2,)), x: float):
+    p[1].second, p[1].first = 7, x
+
+
+@instruction(warp, text="*(float*)({p} + 4 * threadIdx.x % 128 + 1) = {x};")
+def fill(p: ptr(shared(Mixed), (32,)), x: float @ thread[1]):
+    with each(thread, p) as t:
+        p[t].v = x
+
+
+@kernel(threads=32, blocks=1)
+def k(x: ptr(const(Pair), (32,)), y: ptr(Pair, (32,)), z: ptr(const(Pair)), out: ptr(float, (32,))):
+    t: int @ thread[1] = id()
+    with partition(x, p=thread[1], offset=t) as mine, partition(z, p=thread[1], offset=2 * t) as other, each(thread, y, out):
+        y[t] = load(mine)
+        out[t] = load(other).first
+"""
+
+
+def test_an_address_of_records():
+    """Whole, and as parts: records follow one another, whatever their size."""
+    space = execute(RECORDS)
+    k = space["k"]
+    pair = np.dtype([("first", "f4"), ("second", "i4")])
+    x = np.array([(i, 2 * i) for i in range(32)], pair)
+    z = np.array([(i / 2, 2 * i) for i in range(64)], pair)
+    for target in ("cpu", "ptx"):
+        y, out = np.zeros(32, pair), np.zeros(32, np.float32)
+        k.launch(x, y, z, out, blocks=1, target=target)
+        assert (y == x).all() and (out == np.arange(32)).all()
+    assert snap.check_instruction(space["load"], target="ptx") == []
+    found = snap.check_instruction(space["store"], target="ptx")
+    assert found and found[0].what == "p" and found[0].at[1] == 1  # of the four words of two records, the text writes to the second, and not to the fourth
+    assert snap.check_instruction(space["fill"], target="ptx") == []
+
+
+@pytest.mark.parametrize("part", ["f=lambda i: 2 * i + t", "f=lambda i: i * 2 + t", "f=lambda i: 31 - i"])
+def test_records_that_do_not_follow_one_another_have_no_address(part):
+    code = RECORDS.replace("p=thread[1], offset=t) as mine", f"p=thread[1], {part}) as mine")
+    assert [code for code, _ in program(code)] == ["SNAP015"]
+
+
+def test_ptxas_is_asked_without_a_gpu():
+    """The PTX machine does not ask all that NVIDIA's assembler asks."""
+    code = '@instruction(thread, text=\'asm("mov.u32 %0, %1; barrier.sync 3, 33;" : "=r"({result}) : "r"({x}));\')\ndef f(x: u32) -> u32:\n    return x'
+    with pytest.raises(RuntimeError, match="ptxas"):
+        snap.check_instruction(execute(code)["f"], target="ptx")
+
+
 def test_what_operands_may_be():
     code = '@instruction(thread, text="({x} << ({n} & 15)) + {K}")\ndef f(x: u32, n: u32, K: constexpr(int)) -> u32:\n    return (x << n) + u32(K)'
     f = execute(code)["f"]

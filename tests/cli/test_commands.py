@@ -356,6 +356,49 @@ def test_generic_kernels_beside_others_are_noted(snap_command):
     assert code == 0 and "double" in out and "`fill` is generic" in err
 
 
+INSTANCES = """\
+from __future__ import annotations
+import numpy as np
+from snap import *
+
+@device(thread)
+def twice(v: T, T: constexpr(type)) -> T:
+    return v + v
+
+@kernel(threads=32, blocks=1)
+def k(y: ptr(T, (N,)), N: constexpr(int), T: constexpr(type)):
+    with each(thread, y) as i:
+        y[i] = twice(y[i])
+
+@kernel(threads=32, blocks=1)
+def other(y: ptr(T, (32,)), T: constexpr(type)):
+    with each(thread, y) as i:
+        y[i] = twice(y[i])
+
+named = k.specialize(N=32, T=f64)
+k(np.zeros(32, np.float32))
+k(np.zeros(32, np.float32))
+k.specialize(N=32, T=i8)(np.zeros(32, np.int8))
+"""
+
+
+def test_explain_shows_the_instances_that_a_file_makes(snap_command):
+    """Launched, specialized, and under a name: each once.  What nobody has made wants values."""
+    path = write("instances.py", INSTANCES)
+    code, out, err = snap_command("explain", path)
+    assert code == 0 and "`other` is generic: give --set T=..." in err and "`k` is generic" not in err
+    assert [line.split(";")[0].strip() for line in out.splitlines() if line.startswith("  N = 32")] == [
+        "N = 32, T = f32", "N = 32, T = i8", "N = 32, T = f64"
+    ]
+    assert out.count("called in line 12 of k") == 3
+    code, out, _ = snap_command("explain", f"{path}:k", "--set", "T=i8")
+    assert code == 0 and "N = 32, T = i8" in out and "f32" not in out
+    code, _, err = snap_command("explain", f"{path}:k", "--set", "T=u8")
+    assert code == 2 and "give --set N=..." in err
+    code, _, err = snap_command("cuda", f"{path}:k")
+    assert code == 2 and "give --set N=... --set T=..." in err
+
+
 def test_explain(snap_command):
     code, out, err = snap_command("explain", write("good.py", GOOD))
     assert (code, err) == (0, "")

@@ -10,10 +10,13 @@ import math
 import struct
 import threading
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from host.passed import gpu_kernel
 
+from snap import const, each, kernel, ptr
+from snap import thread as one_thread
 from snap._compiler.codegen import TensorMap
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.host.arguments.arrays import ArrayFamily, ArrayInfo
@@ -170,6 +173,32 @@ def test_vectors(make, monkeypatch):
     for wrong in (Tensor(0x1008, 64, shape=(16,)), Tensor(0x1000, 56, shape=(14,)), Tensor(0x1000, 64, shape=(8, 2))):
         with pytest.raises(Handed):
             call(wrong, 4)
+    assert len(kernel.driver.launches) == 2
+
+
+class Pair(NamedTuple):
+    value: float
+    at: int
+
+
+@kernel(threads=32)
+def pairs(x: ptr(const(Pair)), y: ptr(Pair, (n,)), n: int):
+    with each(one_thread, y) as i:
+        if i < n:
+            y[i] = x[i]
+
+
+def test_records_have_a_row_each(monkeypatch):
+    kernel, call = prepare(monkeypatch, pairs._the_one({}))
+    asked = Tensor(0x1000, 32, "u32", shape=(4, 2)), Tensor(0x2000, 32, "u32", shape=(4, 2)), 4
+    call(*asked)
+    call(Tensor(0x1000, 32, "u32", shape=(2, 2, 2)), *asked[1:])
+    for shape in ((8,), (2, 4), (8, 1), ()):
+        for k in range(2):
+            with pytest.raises(Handed):
+                call(*asked[:k], Tensor(asked[k].pointer, 32, "u32", shape=shape), *asked[k + 1:])
+    with pytest.raises(Handed):
+        call(*asked[:2], 8)
     assert len(kernel.driver.launches) == 2
 
 

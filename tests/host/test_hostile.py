@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -160,11 +163,52 @@ def test_options_of_a_launch(options):
         scaled.launch(floats(), floats(), 2, **{"blocks": 1, **options})
 
 
+class Welford(NamedTuple):
+    mean: float
+    n: int
+
+
+class NoItem:
+    shape = ()
+
+    def item(self):
+        raise RuntimeError("no")
+
+
+@kernel(threads=32)
+def over_types(y: ptr(T, (32,)), T: constexpr(type) = np.float32, scale: constexpr(float) = np.float64(2), on: constexpr(bool) = np.True_):
+    with each(thread, y) as i:
+        y[i] = T(scale) if on else T(0)
+
+
+def test_records_and_numbers_of_constexpr_parameters():
+    with pytest.raises(snap.SnapError, match="`T` takes a type, a scalar or a vector, and is given the class `Welford`") as refused:
+        over_types[1](floats(), T=Welford)
+    assert refused.value.lineno and "write `Welford` in the signature" in refused.value.notes[-1]
+    y = np.zeros(32, np.float32)
+    over_types[1](y)  # defaults of NumPy's
+    assert (y == 2).all()
+    for scale in (1e39, -(10**300), 1 << 200):
+        with pytest.raises(snap.SnapError, match="`scale` is a constexpr `f32`, which does not hold"):
+            over_types.cuda(scale=scale)
+    for on in (2, -1, 10**300):
+        with pytest.raises(snap.SnapError, match="`on` is a constexpr `bool`, which does not hold"):
+            over_types.cuda(on=on)
+    with pytest.raises(snap.SnapError, match="`N` takes a number, and is given an object of `list`"):
+
+        @kernel(threads=32)
+        def k(y: ptr(float), N: constexpr(int) = [1]):
+            pass
+
+
 def test_values_of_constexpr_parameters():
     for use in (generic.syncs, generic.cuda, generic.ptx, generic.specialize):
-        for value in ([1], "a", None):
-            with pytest.raises(TypeError, match="constexpr parameter `T` takes a number"):
+        for value in ([1], "a", None, Welford, lambda x: x, 1j, 10**5000, math.nan, np.zeros(3), NoItem(), np.float32, snap.kernel):
+            with pytest.raises(snap.SnapError, match="`T` (takes a number, and is given|is a constexpr `i32`, and is given nan)|no type holds .2.16609 or more., which `T` is given|the count must be a positive integer") as refused:
                 use(T=value)
+            assert refused.value.code == "SNAP018" and refused.value.notes
+        for value in (np.int8(4), np.array(4), np.int64(4)):
+            use(T=value)
     with pytest.raises(TypeError, match="both as str"):
         snap.register_source(5, "")
 

@@ -174,7 +174,7 @@ def explain(
     from snap.cli.explain import explain as explained
     from snap.cli.show import show_listing
 
-    for chosen in kernels(target, values):
+    for chosen in kernels(target, values, instances=True):
         if core:
             print(chosen.function.core(**chosen.values), end="\n\n")
             continue

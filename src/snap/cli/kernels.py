@@ -65,9 +65,11 @@ class ChosenKernel:
         return self.function.passes(**self.values)
 
 
-def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[ChosenKernel], list[str]]:
+def choose(
+    checked: Checked, name: str | None, values: list[str], instances: bool = False
+) -> tuple[list[ChosenKernel], list[str]]:
     """Find the kernel of that name, else all kernels that the file defines; a note on each that was left out comes
-    along.
+    along.  instances: of a generic kernel without values, those that the file itself has made.
     """
     given = parse_values(values)
     found = {key: value for key, value in checked.names.items() if isinstance(value, SnapFunction)}
@@ -84,9 +86,14 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
         if not kernels:
             raise UsageError(f"{checked.path} defines no kernel")
     _all_known(given, kernels)
-    chosen, notes = [], []
+    chosen: list[ChosenKernel] = []
+    notes = []
     for kernel in kernels:
         missing = _missing(kernel, given)
+        made = _instances(kernel, given, kernels) if missing and instances else []
+        chosen += made
+        if made:
+            continue
         if missing:
             notes.append(f"`{kernel.definition.tree.name}` is generic: give {_options(missing)}")
         else:
@@ -94,6 +101,16 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
     if not chosen:
         raise UsageError("; ".join(notes))
     return chosen, notes
+
+
+def _instances(kernel: SnapFunction, given: dict[str, object], among: list[SnapFunction]) -> list[ChosenKernel]:
+    """List the instances of a generic kernel that the file has launched or specialized, without a name of their own."""
+    named = [one.bound for one in among if one.definition is kernel.definition and not one.generic]
+    return [
+        ChosenKernel(kernel, {name: values[name] for name in kernel.generic})
+        for values in kernel._instances()
+        if values not in named and all(values[name] == given[name] for name in kernel.generic if name in given)
+    ]
 
 
 # A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command

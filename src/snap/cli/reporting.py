@@ -23,13 +23,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def kernels(text: str, values: list[str], as_json: bool = False) -> list[ChosenKernel]:
-    """Find the kernels that are asked for; errors of the file are printed, and end the command."""
+def kernels(text: str, values: list[str], as_json: bool = False, instances: bool = False) -> list[ChosenKernel]:
+    """Find the kernels that are asked for; errors of the file are printed, and end the command.  instances: also those
+    of generic kernels that the file has made.
+    """
     target = usage(parse_target, text)
     checked = check_file(target.path)
     if checked.errors or checked.failure:
         _refused(as_json, json_entries(checked), lambda: print_errors([checked], sys.stderr))
-    found, skipped = usage(choose, checked, target.kernel, values)
+    found, skipped = usage(choose, checked, target.kernel, values, instances)
     for note in skipped:
         print(note, file=sys.stderr)
     try:

@@ -107,7 +107,9 @@ def _arguments(
             continue
         assert isinstance(p, Pointer)
         dims = signature.dims[k]
-        shape = (given.get(f"len({p.name})", 0) * p.lanes,) if dims is None else tuple(dims(*values))
+        length = given.get(f"len({p.name})", 0)
+        own = (length * p.lanes,) if p.units == 1 else (length, p.units)
+        shape = own if dims is None else tuple(dims(*values))
         if dims is not None:
             shape = (*shape[:-1], shape[-1] * p.lanes)
         total = p.elem.bytes
@@ -116,9 +118,10 @@ def _arguments(
         if min(shape) < 0 or total > MOST_BYTES:
             return None
         made = np.zeros(shape, MEMORY[p.elem])
+        at = made if dims is not None else made.reshape(-1)
         for _, index, n in (one for one in data if one[0] == p.name and p.lanes == 1):
-            if len(index) == made.ndim and all(i < size for i, size in zip(index, shape)):
-                made[index] = n
+            if len(index) == at.ndim and all(i < size for i, size in zip(index, at.shape)):
+                at[index] = n
         args.append(made)
     return args
 

@@ -63,6 +63,7 @@ class Requires:
 
 
 MOVES_BOXES = "moves boxes"  # in `made`: whether it, or what it calls, moves boxes or multiplies tiles
+INSTANCES = "instances"  # in `made`: the choices of constexpr values for which it was checked as it stands, by identity
 EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node
 
 

@@ -11,8 +11,14 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.records import is_record
+from snap.diag.error import Diagnostic, SnapError
+from snap.diag.wording import shown
 from snap.record import record, replace
 from snap.surface import element_of
+
+_LONG = 40  # a text that is shown is shorter
+_MOST_BITS = 1024  # of a number that is an f64
 
 
 @record
@@ -59,15 +65,49 @@ def takes_type(p: tree.Parameter) -> bool:
 
 def constant(params: Iterable[tree.Parameter], name: str, value: Any) -> object:
     """Convert the value of a constexpr parameter: a number of Python's or NumPy's, or a type, where it takes one."""
-    if any(p.name == name and takes_type(p) for p in params):
-        found = element_of(value)
-        if found is None:
-            raise TypeError(f"constexpr parameter `{name}` takes a type, such as f32 or numpy.float32, not {value!r}")
-        return found
-    value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
-    if not isinstance(value, (bool, int, float)):
-        raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")
-    return value
+    p = next(p for p in params if p.name == name)
+    found = element_of(value) if takes_type(p) else as_number(value)
+    if found is None:
+        message, help = not_a_type(name, value) if takes_type(p) else _not_a_number(name, value)
+        raise SnapError(Diagnostic("SNAP018", message, p.span, help=help))
+    if isinstance(found, int) and found.bit_length() > _MOST_BITS:
+        message, help = f"no type holds {shown(found)}, which `{name}` is given", f"give it a smaller one: `{name}=4`"
+        raise SnapError(Diagnostic("SNAP018", message, p.span, help=help))
+    return found
+
+
+def as_number(value: Any) -> bool | int | float | None:
+    """A number of Python's, or one of NumPy's as Python's; None for anything else."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    return value if isinstance(value, (bool, int, float)) else None
+
+
+def not_a_type(name: str, value: object, text: str = "") -> tuple[str, str]:
+    """Say that a parameter takes a type, and what it is given; and what to write.  text: of what has no value."""
+    message = f"`{name}` takes a type, a scalar or a vector, and is given {f'`{text}`' if text else _word(value)}"
+    record = value if isinstance(value, type) else type(value)
+    if is_record(record):
+        return message, (
+            f"write `{record.__name__}` in the signature; for several records, make the function in one of Python,"
+            f" `def made({name}): ...`, and return it"
+        )
+    return message, f"give it a type: `{name}=f32`"
+
+
+def _not_a_number(name: str, value: object) -> tuple[str, str]:
+    message = f"`{name}` takes a number, and is given {_word(value)}"
+    if getattr(value, "ndim", 0) or isinstance(value, (list, tuple)):
+        return message, "bind it outside of the function: a NumPy array of numbers is a table of constants"
+    return message, f"give it one: `{name}=4`"
+
+
+def _word(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class `{value.__name__}`"
+    if value is None or type(value) in (bool, int, float, complex) or type(value) is str and len(value) < _LONG:
+        return f"`{shown(value)}`"
+    return f"an object of `{type(value).__name__}`"
 
 
 def holes(annotation: tree.Expr | None, names: Container[str], scalar: bool = True) -> Iterator[Hole]:

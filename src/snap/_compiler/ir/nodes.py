@@ -425,10 +425,11 @@ class RefParam:
 
 @node
 class RecordLayout:
-    """Say how the records lie that a kernel's pointer points to.  bytes: of one.  values: the name of each, where it
-    is, its type and how many of it there are.
+    """Say how the records lie that a pointer points to.  name: of the class.  bytes: of one.  values: the name of each,
+    where it is, its type and how many of it there are.
     """
 
+    name: str
     bytes: int
     values: tuple[tuple[str, int, Scalar, int], ...]
 

@@ -88,11 +88,11 @@ def _given(w: WalkState, function: ir.Function, contract: Contract) -> tuple[dic
     deps: Deps = NONE
     for p in function.params:
         match p:
-            case ir.MemParam(handle):
+            case ir.MemParam(handle, layout):
                 root = w.roots.get((w.frame, handle.obj.uid))
                 if root is not None:
-                    shape = handle.obj.shape
-                    length = w.terms.floor(root.bytes, handle.obj.elem.bytes) if shape is None else w.shape(shape)[0]
+                    shape, size = handle.obj.shape, handle.obj.elem.bytes if layout is None else layout.bytes
+                    length = w.terms.floor(root.bytes, size) if shape is None else w.shape(shape)[0]
                     names[f"len({handle.name})"] = length
             case ir.ValueParam(var) | ir.RefParam(var) if isinstance(var.type, Array):
                 deps |= _elements(w, var, names)

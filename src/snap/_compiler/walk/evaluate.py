@@ -241,7 +241,7 @@ def _parameters(w: WalkState, f: AnyFunction) -> None:
     _axes(w, f)
     for p in f.params:
         if isinstance(p, ir.MemParam):
-            _array(w, p.handle)
+            _array(w, p.handle, 1 if p.layout is None else p.layout.bytes // p.handle.obj.elem.bytes)
 
 
 def _given(w: WalkState, name: str, low: int, high: int, kind: AtomKind = kinds.ANY) -> Poly:
@@ -274,12 +274,14 @@ def _axes(w: WalkState, f: AnyFunction) -> None:
     w.out.facts.append(equal(w.blocks, product))
 
 
-def _array(w: WalkState, handle: ir.Handle) -> None:
+def _array(w: WalkState, handle: ir.Handle, units: int) -> None:
+    """units: of a record."""
     obj = handle.obj
     w.chains[(), handle.uid] = ()
     if obj.shape is None:
-        length = _given(w, f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, kinds.LENGTH)
-        root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
+        most = MOST_BYTES // (obj.elem.bytes * units)
+        length = _given(w, f"len({handle.name})", 0, most, kinds.LENGTH) * units
+        root = Root(handle.name, obj, None, length, length * obj.elem.bytes, units)
     else:
         shape = w.shape(obj.shape)
         total = math.prod(shape, start=number(obj.elem.bytes))

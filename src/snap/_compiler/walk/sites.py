@@ -30,6 +30,7 @@ class Root:
 
     shape  its extents; None where it has one dimension, as long as `length` says
     bytes  how large it is
+    units  how many of its elements one of the program's is made of: a record is several
     """
 
     name: str
@@ -37,6 +38,13 @@ class Root:
     shape: tuple[Poly, ...] | None
     length: Poly | None
     bytes: Poly
+    units: int = 1
+
+    def elements(self, terms: Terms) -> Poly | None:
+        """Say what `len` of it is; None where nobody knows."""
+        if self.shape is not None:
+            return self.shape[0]
+        return None if self.length is None else terms.floor(self.length, self.units)
 
     @property
     def is_global(self) -> bool:

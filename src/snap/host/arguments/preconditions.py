@@ -84,7 +84,7 @@ class Precondition:
     def _sized(self, k: int, param: object, arg: ArrayInfo, args: tuple[object, ...]) -> Sized:
         assert isinstance(param, Pointer)
         dims = self.signature.dims[k]
-        return Sized(arg.size // param.lanes if dims is None else dims(*args)[0])
+        return Sized(arg.size // (param.lanes * param.units) if dims is None else dims(*args)[0])
 
     def _holds(self, given: dict[str, Any]) -> None:
         kernel = self.signature.kernel

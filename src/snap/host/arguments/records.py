@@ -16,6 +16,7 @@ from typing import Any
 from snap._compiler.ir.nodes import RecordLayout
 from snap._compiler.ir.types import F32, F64, Scalar
 from snap.host.arguments.arrays import BadArray, numpy_name
+from snap.host.arguments.instead import dtype_text
 from snap.host.errors import LaunchError
 
 
@@ -91,7 +92,10 @@ def as_numbers(array: Any, layout: RecordLayout, elem: Scalar) -> object:
     else:
         fits = dtype.itemsize == layout.bytes and _fits(tuple(_laid_out(dtype, "", 0)), layout)
     if not fits:
-        raise BadArray(f"the array holds {dtype}, and the record is {_told(layout)}", _way_out(dtype, layout))
+        raise BadArray(
+            f"takes an array of records, {told(layout)}, got {dtype}",
+            f"give it the dtype `{dtype_text(layout)}` where it is made",
+        )
     if not array.flags.c_contiguous:
         raise BadArray("the array is not contiguous in row-major order", "pass a contiguous copy, `.copy()`")
     return array.reshape(-1).view(numpy_name(elem)).reshape(*array.shape, layout.bytes // elem.bytes)
@@ -120,17 +124,16 @@ def _fits(found: tuple[tuple[str, int, str, int], ...], layout: RecordLayout) ->
         return False
     pairs = zip(found, layout.values)
     return all(
-        (path == own or own.rpartition(".")[2].isdigit()) and (at, name, count) == (start, numpy_name(type), n)
+        _named(path, own) and (at, name, count) == (start, numpy_name(type), n)
         for (path, at, name, count), (own, start, type, n) in pairs
     )
 
 
-def _told(layout: RecordLayout) -> str:
+def _named(path: str, own: str) -> bool:
+    given, ours = path.split("."), own.split(".")
+    return len(given) == len(ours) and all(one == name or name.isdigit() for one, name in zip(given, ours))
+
+
+def told(layout: RecordLayout) -> str:
     values = (f"{path} {type}{f'[{n}]' * (n > 1)} at {at}" for path, at, type, n in layout.values)
-    return f"{', '.join(values)}; {layout.bytes} bytes"
-
-
-def _way_out(dtype: Any, layout: RecordLayout) -> str:
-    if dtype.names is not None and dtype.itemsize < layout.bytes:
-        return "C aligns each field to its size: `numpy.dtype([...], align=True)`"
-    return "make its dtype as C lays the record out, `numpy.dtype([...], align=True)`, with the same names"
+    return f"`{layout.name}` ({', '.join(values)}; {layout.bytes} bytes)"

@@ -63,7 +63,14 @@ class Pointer:
         return min(self.elem.bytes * self.lanes, WIDEST)
 
     @property
+    def units(self) -> int:
+        """Count the numbers that one record is made of; 1 of what is no record."""
+        return 1 if self.layout is None else self.layout.bytes // self.elem.bytes
+
+    @property
     def type_name(self) -> str:
+        if self.layout is not None:
+            return f"`{self.layout.name}`"
         return str(self.elem if self.lanes == 1 else Vector(self.elem, self.lanes))
 
 

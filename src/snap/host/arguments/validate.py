@@ -19,12 +19,13 @@ from typing import Any
 from snap._compiler.ir.hardware import GRID_DIMENSIONS
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import MOST_BLOCKS
-from snap._compiler.ir.types import BOOL, SCALARS, Array, Scalar, Vector
+from snap._compiler.ir.types import BOOL, Array, Scalar, Vector
 from snap.diag.wording import shown
+from snap.host.arguments import instead
 from snap.host.arguments.alignment import elements_of
 from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.host.arguments.follow import AlignmentNeed
-from snap.host.arguments.records import as_numbers
+from snap.host.arguments.records import as_numbers, told
 from snap.host.arguments.signature import Pointer, Signature, ValueArgument, overflows
 from snap.host.errors import GpuError, LaunchError, ToolchainError
 from snap.record import record
@@ -32,11 +33,6 @@ from snap.targets import Fill, fill
 
 LAUNCH_OPTIONS = ("target", "stream", "seed", "seconds", "checks", "memory", "mode", "limit", "blocks")
 FEW_BLOCKS = 1 << 20  # so many have fewer than 2^31 threads, whatever the kernel
-NUMPY_WORDS = {
-    t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits)
-    for t in SCALARS.values()
-    if t.name not in ("bool", "bf16")
-}
 
 
 @record
@@ -217,26 +213,20 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
     except BadArray as bad:
         raise refuse(f"{bad}; {bad.way_out or 'pass an array of NumPy, torch or CuPy'}") from bad
     if info is None:
-        raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}{_as_array(param, arg)}")
+        raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}{instead.array_of(param, arg)}")
     if is_masked(arg):
         raise refuse(MASKED)
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
+    if param.layout is not None and (not info.holds(param.elem) or info.shape[-1:] != (param.units,)):
+        got = f"got {info.dtype_name} of shape {info.shape}"
+        raise refuse(f"takes an array of records, {told(param.layout)}, {got}{instead.records_of(param, info)}")
     if not info.holds(param.elem):
         word = _dtype_word(param.elem)
-        cast = NUMPY_WORDS.get(param.elem, "bfloat16" if info.family is ArrayFamily.TORCH else "")
-        method = {ArrayFamily.NUMPY: "astype", ArrayFamily.CUPY: "astype", ArrayFamily.TORCH: "to"}.get(info.family)
-        help = f"; convert it: `.{method}({info.family}.{cast})`" if cast and method else ""
-        raise refuse(f"takes {word}, the array holds {info.dtype_name}{help}")
+        raise refuse(f"takes {word}, the array holds {info.dtype_name}{instead.converted(param, info)}")
     if not info.contiguous:
-        copy = {
-            ArrayFamily.NUMPY: "numpy.ascontiguousarray(...)",
-            ArrayFamily.CUPY: "cupy.ascontiguousarray(...)",
-            ArrayFamily.TORCH: "its `.contiguous()`",
-        }
         raise refuse(
-            f"the array (shape {info.shape}) is not contiguous in row-major order; pass"
-            f" {copy.get(info.family, 'a contiguous copy')}"
+            f"the array (shape {info.shape}) is not contiguous in row-major order; {instead.contiguous(param, info)}"
         )
     if info.readonly and not param.const:
         raise refuse(
@@ -254,16 +244,6 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
             "a slice may start anywhere, a copy of it is aligned"
         )
     return info
-
-
-def _as_array(param: Pointer, arg: object) -> str:
-    """Suggest what to pass in place of what is not an array."""
-    word = NUMPY_WORDS.get(param.elem)
-    if isinstance(arg, (list, tuple, range)) and word:
-        return f"; make one before the launch, which the kernel then writes to: `numpy.array(..., numpy.{word})`"
-    if arg is None:
-        return "; pass an array that the kernel does not read, such as one of size 1, and a `bool` beside it"
-    return ""
 
 
 def _dtype_word(elem: Scalar) -> str:
@@ -302,11 +282,11 @@ def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
             shape = dims(*bound)
         except ZeroDivisionError:
             raise LaunchError(signature.kernel, "its shape divides by zero for these arguments", param.name) from None
-        accepted = accepted_shapes(shape, param.lanes)
+        accepted = accepted_shapes(shape, param.lanes, param.units)
         if not accepted:
             raise LaunchError(signature.kernel, f"its shape is {shape} for these arguments: negative", param.name)
         if info.shape not in accepted:
-            asked, got = (s[:-1] if param.layout is not None and len(s) > 1 else s for s in (accepted[0], info.shape))
+            asked, got = (s if param.layout is None else s[:-1] for s in (accepted[0], info.shape))
             raise LaunchError(
                 signature.kernel,
                 f"takes an array of shape {asked} for these arguments, got {got}",
@@ -314,9 +294,12 @@ def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
             )
 
 
-def accepted_shapes(shape: tuple[int, ...], lanes: int) -> tuple[tuple[int, ...], ...]:
+def accepted_shapes(shape: tuple[int, ...], lanes: int, units: int = 1) -> tuple[tuple[int, ...], ...]:
+    """units: of records, whose numbers are the last dimension."""
     if min(shape, default=0) < 0:
         return ()
+    if units > 1:
+        return shape, (math.prod(shape[:-1]), units)
     flat = (math.prod(shape) * lanes,)
     if lanes == 1:
         return shape, flat

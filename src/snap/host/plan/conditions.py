@@ -64,7 +64,7 @@ class Conditions:
         """
         return [
             *(f"not n{k} % {param.align}" for k, param in self.pointers if param.lanes > 1),
-            *(_shape(k, param, shape.format(a=f"a{k}", i=k)) for k, param in self.pointers if param.dims is not None),
+            *(_shape(k, param, shape.format(a=f"a{k}", i=k)) for k, param in self.pointers if has_shape(param)),
             *(
                 f"not {f'd{k}' if param.lanes == 1 else param.dims}[-1] % {param.whole}"
                 for k, param in self.pointers
@@ -101,7 +101,12 @@ class Conditions:
             return "None"
         if isinstance(param, ValueArgument):
             return f"a{k}"
-        return f"n{k} // {param.elem.bytes * param.lanes}" if param.dims is None else f"{param.dims}[0]"
+        return f"n{k} // {param.elem.bytes * param.lanes * param.units}" if param.dims is None else f"{param.dims}[0]"
+
+
+def has_shape(param: Pointer) -> bool:
+    """Decide whether the array's shape matters: of records, their numbers are the last dimension."""
+    return param.dims is not None or param.units > 1
 
 
 def decided_by(param: Pointer) -> set[int]:
@@ -131,6 +136,10 @@ def number(name: str, scalar: Scalar) -> str:
 
 
 def _shape(k: int, param: Pointer, given: str) -> str:
+    if param.dims is None:
+        return f"{given}[-1:] == ({param.units},)"
+    if param.units > 1:
+        return f"{given} in accepted_shapes(d{k} := {param.dims}, 1, {param.units})"
     if param.lanes > 1:
         return f"{given} in accepted_shapes({param.dims}, {param.lanes})"
     return f"((s := {given}) == (d{k} := {param.dims}) or s == (prod(d{k}),) and min(d{k}) >= 0)"

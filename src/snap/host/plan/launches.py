@@ -28,7 +28,7 @@ from snap.host.arguments.signature import Pointer, ValueArgument, bf16_bits
 from snap.host.arguments.validate import ordered
 from snap.host.device.gpu import GpuKernel
 from snap.host.plan import native
-from snap.host.plan.conditions import Conditions, decided_by, number
+from snap.host.plan.conditions import Conditions, decided_by, has_shape, number
 from snap.host.plan.families import FAMILIES, ArraySpelling
 from snap.host.plan.guard import Guard
 from snap.host.plan.plans import MISS, printed
@@ -148,7 +148,7 @@ def asked(conditions: Conditions, dynamic: int) -> tuple[tuple[int, ...], str | 
     shaped = {k for _, param in conditions.pointers for k in decided_by(param)} | conditions.sized
     of, words = [_NOT_ASKED] * len(conditions.signature.params), []
     for k, param in enumerate(conditions.signature.params):
-        if isinstance(param, Pointer) and param.dims is not None:
+        if isinstance(param, Pointer) and has_shape(param):
             of[k] = _SHAPE
             words.append(f"s{k}")
         elif k in shaped or k in conditions.deciding or isinstance(param, Pointer) and param.lanes > 1:

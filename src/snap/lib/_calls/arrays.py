@@ -13,7 +13,8 @@ from typing import Any
 
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
-from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
+from snap.host.arguments.instead import NUMPY_WORDS
+from snap.host.arguments.validate import fitting_scalar
 from snap.host.errors import GpuError, LaunchError, ToolchainError
 from snap.host.plan.steps import new_tensor, zeroed_tensor
 from snap.lib._calls.operators import scalar

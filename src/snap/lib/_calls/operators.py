@@ -15,7 +15,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, get_origin, overload
 
 from snap import device
 from snap._compiler.ir.nodes import ValueParam
@@ -56,8 +56,18 @@ def scalar(dtype: object) -> Scalar:
     """Find the scalar type that a caller names: as Snap, Python, NumPy or torch name it, or by its word."""
     found = element_of(dtype)
     if not isinstance(found, Scalar):
-        raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}")
+        raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}{_instead(dtype)}")
     return found
+
+
+def _instead(dtype: object) -> str:
+    """Say what combines several values at a time."""
+    if isinstance(dtype, tuple) or get_origin(dtype) is tuple:
+        return "; name the values, `class Pair(NamedTuple):`, and give the class with a device function of two of them"
+    if isinstance(dtype, type) and is_record(dtype):
+        name = dtype.__name__
+        return f"; a record is combined by a device function, `f(a: {name}, b: {name})`, in place of a word"
+    return ""
 
 
 def is_record(dtype: object) -> bool:

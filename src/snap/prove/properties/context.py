@@ -181,7 +181,7 @@ def names_of(walk: Walk) -> dict[str, Poly]:
     names = {**walk.out.params, "blocks": walk.blocks} if "blocks" not in walk.out.params else dict(walk.out.params)
     names.update((f"grid[{axis}]", walk.extents[axis]) for axis in sorted(walk.extents))
     for name, root in walk.out.roots.items():
-        length = root.length if root.shape is None else root.shape[0]
+        length = root.elements(walk.terms)
         if length is not None:
             names[f"len({name})"] = length
     return names

@@ -15,7 +15,7 @@ from snap._compiler.check.core.constants import constant_int, size_of_dimension
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.fragments import Fragment, FragmentRole, choices, exists
 from snap._compiler.check.core.known import as_constant
-from snap._compiler.check.core.names import as_number, as_type, resolve, word_called
+from snap._compiler.check.core.names import as_type, resolve, word_called
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
 from snap._compiler.check.core.privileges import privilege_of, wanted_privilege
 from snap._compiler.check.core.records import MOST_VALUES, RecordType, typed
@@ -23,6 +23,7 @@ from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.patterns import as_number
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordShape, annotated_shape, is_tuple
 from snap._compiler.ir import nodes as ir

@@ -58,7 +58,7 @@ def round_float(value: int | float, type: Scalar) -> float:
     size += abs(exact) >= Fraction(2) ** size
     step = Fraction(2) ** max(size - bits, least)
     rounded = abs(round(exact / step) * step)
-    return math.copysign(float(rounded) if rounded <= LARGEST[type] else math.inf, value)
+    return math.copysign(float(rounded) if rounded <= LARGEST[type] else math.inf, -1 if value < 0 else 1)
 
 
 def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False, source: Scalar = F32) -> ir.Const:

@@ -14,6 +14,7 @@ from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Held, Leve
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
+from snap.record import replace
 
 
 def _shuffles(p: Privilege) -> bool:
@@ -253,6 +254,13 @@ def held_here(c: Checker, p: Privilege) -> bool:
     return c.place.privilege.at_least(p) and c.place.holds(p)
 
 
+def part_of_ours(group: Privilege, p: Privilege) -> str:
+    """Name the part of a group at a stride that has as many units as one of neighbors, which is no part of it."""
+    if group.stride is None or p.stride is not None or p.level is not group.level or p.n == 1 or group.n % p.n:
+        return ""
+    return f"`{p}` are neighbors; {p.n} {p.level.word}s of this group are `{replace(group, n=p.n)}`"
+
+
 def write_up(
     c: Checker,
     p: Privilege,
@@ -282,7 +290,7 @@ def write_up(
             "higher than the code's privilege" if higher else "not a divisor",
             secondary + inside,
             note=note or "the other units would keep the old value, and the group would disagree",
-            help=help or f"move this to code that runs with privilege `{p}` or higher",
+            help=help or part_of_ours(c.privilege, p) or f"move this to code that runs with privilege `{p}` or higher",
         )
         return True
     held = c.place.held(p.level)

@@ -6,7 +6,11 @@ Input: a name that is not bound. Output: a message and a help line, or None. Non
 
 from __future__ import annotations
 
+import sys
+
+from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.operations import COLLECTIVES, MATH
+from snap._compiler.ir.types import I8, I16, I32, I64, U8, U16, U32, U64
 from snap.surface import TYPES
 
 _IN_THE_GRID = "in the grid, `with each(thread) as i:` has i = blockIdx.x * blockDim.x + threadIdx.x"
@@ -16,6 +20,19 @@ _NUMBERS = {
     "INFINITY": "`math.inf`",
     "NAN": "`math.nan`",
     "nan": "`math.nan`",
+}
+# The ends of ranges, as C's headers name them.
+_SIGNED = {I8: ("SCHAR", "INT8"), I16: ("SHRT", "INT16"), I32: ("INT", "INT32"), I64: ("LLONG", "INT64")}
+_UNSIGNED = {U8: ("UCHAR", "UINT8"), U16: ("USHRT", "UINT16"), U32: ("UINT", "UINT32"), U64: ("ULLONG", "UINT64")}
+_LIMITS: dict[str, int | float] = {
+    **{f"{word}_MIN": held_by(type)[0] for type, words in _SIGNED.items() for word in words},
+    **{f"{word}_MAX": held_by(type)[1] for type, words in (_SIGNED | _UNSIGNED).items() for word in words},
+    "FLT_MAX": 3.4028234663852886e38,
+    "FLT_MIN": 2.0**-126,
+    "FLT_EPSILON": 2.0**-23,
+    "DBL_MAX": sys.float_info.max,
+    "DBL_MIN": sys.float_info.min,
+    "DBL_EPSILON": sys.float_info.epsilon,
 }
 FOREIGN_MODULES = (
     "cuda",
@@ -125,6 +142,8 @@ def of_cuda(name: str) -> tuple[str, str] | None:
         )
     if name in _NUMBERS:
         return f"unknown name `{name}`", f"write {_NUMBERS[name]}, with `import math`"
+    if name in _LIMITS:
+        return f"`{name}` is C's; Snap writes the number", f"write `{_LIMITS[name]!r}`"
     if name in CUDA_NAMES:
         return f"`{name}` is {'Triton' if name == 'program_id' else 'CUDA'}'s; Snap writes it differently", CUDA_NAMES[
             name

@@ -18,12 +18,14 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, Refused
 from snap._compiler.frontend.lambdas import lambda_tree
 from snap._compiler.frontend.names import assigned_names
+from snap._compiler.frontend.patterns import as_number
 from snap._compiler.frontend.refuse import python_only
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import COLLECTIVES, MATH
 from snap._compiler.ir.types import Element
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
+from snap.diag.wording import shown
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, Marker, Namespace, TypeName
 
 TOO_LONG = "integers have at most 64 bits; write a float with a point or an exponent: `1e30`"
@@ -146,7 +148,8 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
                         help="mathematical functions are written without a module; `help(snap)` lists the words",
                     )
                 return found
-            return None
+            elem = as_type(base)
+            return None if elem is None or name not in ("bytes", "bits") else getattr(elem, name, 8 * elem.bytes)
         case _:
             return None
 
@@ -188,17 +191,6 @@ def as_definition(found: object) -> Definition | None:
     return definition if isinstance(definition, Definition) else None
 
 
-def as_number(found: object) -> int | float | bool | None:
-    """A captured Python or NumPy number."""
-    if isinstance(found, (bool, int, float)):
-        return found
-    item = getattr(found, "item", None)
-    if callable(item) and getattr(found, "shape", None) == () and type(found).__module__ == "numpy":
-        value = item()
-        return value if isinstance(value, (bool, int, float)) else None
-    return None
-
-
 def constant_of(c: Checker, found: object, span: Span) -> ir.Const | None:
     """The compile-time number a name stands for."""
     if isinstance(found, Constant):
@@ -210,7 +202,7 @@ def constant_of(c: Checker, found: object, span: Span) -> ir.Const | None:
     const = convert.literal(number, span)
     if const is None:
         raise c.type_error(
-            f"no integer type holds {number}",
+            f"no integer type holds {shown(number)}",
             span,
             help=TOO_LONG,
         )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import types
 
 from snap._compiler.check.core.foreign import FOREIGN_TYPES
-from snap._compiler.check.core.names import as_definition, as_number
+from snap._compiler.check.core.names import as_definition
 from snap._compiler.frontend.names import is_array
+from snap._compiler.frontend.patterns import as_number
 from snap._compiler.ir.types import Every, Privilege
 from snap.surface import LevelName, Marker, Namespace, TypeName
 

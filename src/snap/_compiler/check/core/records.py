@@ -125,7 +125,7 @@ class RecordType:
             (leaf.path, leaf.offset, scalar_of(leaf.elem), leaf.type.bytes // scalar_of(leaf.elem).bytes)
             for leaf in self.leaves
         )
-        return RecordLayout(self.bytes, tuple(values))
+        return RecordLayout(str(self), self.bytes, tuple(values))
 
 
 def _aligned(type: Element | Array) -> int:

@@ -223,7 +223,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
     if given.flat:
         memory = _reshaped(c, memory, p)
     c.bind(p.name, memory)
-    return ir.MemParam(handle)
+    return ir.MemParam(handle, None if p.spec.record is None else p.spec.record.layout)
 
 
 def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:

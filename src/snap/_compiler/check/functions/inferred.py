@@ -18,7 +18,8 @@ from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.state import PER_THREAD, Abort, Checker
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.frontend import tree
-from snap._compiler.frontend.patterns import Hole, holes, is_constexpr, takes_type
+from snap._compiler.frontend.patterns import Hole, holes, is_constexpr, not_a_type, takes_type
+from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, Element, Scalar, Vector
 from snap.diag.error import Label
@@ -83,10 +84,12 @@ def constexprs_of(
 def _given(c: Checker, p: tree.Parameter, e: tree.Expr) -> TypeOrSize:
     if not takes_type(p):
         return constant_value(c, e, f"`{p.name}`").value
-    type = element_of(resolve(c, e))
-    if type is None:
-        raise c.type_error(f"`{p.name}` is a type, and this is none", e.span, help=f"`{p.name}=f32`, or leave it out")
-    return type
+    found = resolve(c, e)
+    given = element_of(found)
+    if given is None:
+        message, help = not_a_type(p.name, found if isinstance(found, type) else None, expression_text(e))
+        raise c.type_error(message, e.span, help=help)
+    return given
 
 
 def _looked_for(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from snap._compiler.check.core import rewrite
-from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.bindings import IndexMap, Memory
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker
 from snap._compiler.check.functions.signatures import ParamSpec
@@ -131,8 +131,9 @@ def _seen_as_declared(c: Checker, p: ParamSpec) -> None:
     name, map, obj = p.name, memory.map, memory.handle.obj
     lies = not obj.swizzle and obj.spread is ir.Spread.NONE
     if map is not None:
-        at = [ir.Read(v, v.type, span=p.span) for v in map.params]
-        lies &= len(map.results) == 1 and len(at) == 1 and _moves(map.results[0], at[0])
+        lies &= len(map.params) == 1 and _step(map, memory.view.shape) == (
+            1 if p.spec.record is None else p.spec.record.units
+        )
     if not lies:
         raise c.fail(
             "SNAP015",
@@ -143,19 +144,36 @@ def _seen_as_declared(c: Checker, p: ParamSpec) -> None:
         )
 
 
-def _moves(e: ir.Expr, index: ir.Read) -> bool:
-    """Decide whether an index is this one, moved by the same for all."""
+def _step(map: IndexMap, shape: tuple[ir.Expr, ...] | None) -> int | None:
+    """Count the elements from what an index names to what the next one does; None where that is not always as many."""
+    total, row = 0, 1  # elements of what one step of the dimension goes over; 0 where that is not known
+    for k, e in reversed(list(enumerate(map.results))):
+        step = _moves(e, map.params[0])
+        if step is None or step and not row:
+            return None
+        total += step * row
+        extent = None if shape is None else shape[k]
+        row *= int(extent.value) if isinstance(extent, ir.Const) else 0
+    return total
+
+
+def _moves(e: ir.Expr, index: ir.Var) -> int | None:
+    """Say by how much an expression grows with an index; None where that is not known."""
+    if index not in rewrite.variables(e):
+        return 0
     match e:
-        case ir.Read(var):
-            return var == index.var
+        case ir.Read():
+            return 1
         case ir.Cast(value):
             return _moves(value, index)
-        case ir.Binary("-", left, right) if index.var not in rewrite.variables(right):
-            return _moves(left, index)
-        case ir.Binary("+", left, right):
-            others = [side for side in (left, right) if index.var not in rewrite.variables(side)]
-            return len(others) == 1 and _moves(right if others[0] is left else left, index)
-    return False
+        case ir.Binary("+" | "-" as op, left, right):
+            of_left, of_right = _moves(left, index), _moves(right, index)
+            if of_left is None or of_right is None:
+                return None
+            return of_left + of_right if op == "+" else of_left - of_right
+        case ir.Binary("*", left, ir.Const(value=n)) if (of_left := _moves(left, index)) is not None:
+            return of_left * int(n)
+    return None
 
 
 def _lanes(c: Checker, specs: tuple[ParamSpec, ...], span: Span) -> int:

@@ -7,6 +7,7 @@ unknown counts for levels it does not name, until a call says what they are.  No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,13 +15,12 @@ from functools import partial
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import annotation, held_by_threads, of_values, record_of
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
-from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.records import RecordName
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
-from snap._compiler.frontend.patterns import is_constexpr, takes_type, word
+from snap._compiler.frontend.patterns import as_number, is_constexpr, not_a_type, takes_type, word
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordSignature
 from snap._compiler.ir import nodes as ir
@@ -36,6 +36,7 @@ from snap._compiler.ir.types import (
     Scalar,
     Space,
     Vector,
+    as_array,
     scalar_of,
 )
 from snap.diag.error import Diagnostic, SnapError
@@ -156,13 +157,22 @@ def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) 
             p.span,
             help=f"give it a value of `{type}`",
         )
-    if type.is_integer and not convert.fits(int(number), type):
+    if not _holds(type, number):
         raise c.type_error(
             f"`{p.name}` is a constexpr `{type}`, which does not hold {shown(value)}",
             p.span,
             help="declare a wider type, or give a value that it holds",
         )
     return convert.constant(number, type, p.span)
+
+
+def _holds(type: Scalar, number: int | float) -> bool:
+    if type.is_integer:
+        return convert.fits(int(number), type)
+    if not type.is_float:
+        return number in (0, 1)
+    endless = isinstance(number, float) and not math.isfinite(number)
+    return endless or math.isfinite(convert.round_float(number, type))
 
 
 def _constexpr(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object]) -> object:
@@ -180,9 +190,8 @@ def _given_type(c: Checker, p: tree.Parameter, constexprs: Mapping[str, object])
     """Let the name of a parameter that takes a type stand for the type."""
     type = _constexpr(c, p, constexprs)
     if not isinstance(type, (Scalar, Vector)):
-        raise c.type_error(
-            f"`{p.name}` is a type, and is given {shown(type)}", p.span, help=f"give it a type: `{p.name}=f32`"
-        )
+        message, help = not_a_type(p.name, type)
+        raise c.type_error(message, p.span, help=help)
     c.bind(p.name, TypeName(type))
     return Spec(SpecKind.CONSTEXPR, type, const=True)
 
@@ -258,9 +267,21 @@ def _bind_records(c: Checker, records: RecordSignature) -> None:
         c.bind(p.name, RecordName(type, p.name, span, p.rank, p.by_reference, read_only))
 
 
+def _as_pointer(name: str, spec: Spec) -> str:
+    """Write the pointer that takes the place of an array; of a field, in its class."""
+    array = as_array(spec.type)
+    elem = f"{array.elem}" if spec.kind is SpecKind.REF else f"const({array.elem})"
+    shape = ", ".join(map(str, array.shape)) + "," * (len(array.shape) == 1)
+    return f"{name.rpartition('.')[2]}: ptr({elem}, ({shape}))"
+
+
 def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
     if spec.kind is SpecKind.REF or isinstance(spec.type, Array):
-        raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
+        raise c.type_error(
+            f"`{p.name}` is a local array: a kernel takes scalars, vectors and pointers",
+            p.span,
+            help=f"pass it as a pointer: `{_as_pointer(p.name, spec)}`",
+        )
     if spec.kind is SpecKind.POINTER and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
         raise c.type_error(
             f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",

@@ -11,6 +11,7 @@ import re
 from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
 from snap._compiler.check.core.explain import declared, held_here, write_up
 from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.records import RecordName
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.accesses import access, writable
 from snap._compiler.check.memory.records import plain
@@ -141,11 +142,13 @@ def _own_one(c: Checker, var: ir.Var) -> str:
     if var.temp or not var.privilege.at_least(c.privilege):
         return ""
     source = source_line(var.span.filename, var.span.line)[var.span.end_column :]
-    begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+)\s*(?:#.*)?", source)
-    type = cast_word(var.type)
+    begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+(?:\([\w.+, -]*\))?)\s*(?:#.*)?", source)
+    name = var.name.partition(".")[0]
+    whole = c.lookup(name)
+    type = str(whole.type) if isinstance(whole, RecordName) else cast_word(var.type)
     of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
     return (
-        f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="
+        f"for one of its own for each {of}, declare it so: `{name}: {type} @ {c.privilege} ="
         f" {begins.group(1) if begins else '...'}`; or assign it in code that runs with privilege"
         f" `{var.privilege}` or higher"
     )

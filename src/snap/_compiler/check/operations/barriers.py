@@ -59,7 +59,12 @@ def _cannot_meet(group: Privilege, half: SyncHalf) -> tuple[str, str] | None:
             f"{group.n} {group.level.word}s have none in common",
             "call it in code of one block, or of a cluster: `@kernel(threads=256, cluster=2)`",
         )
-    if group.stride is not None and (half is not SyncHalf.BOTH or not meets_alone(group)):
+    if group.stride is not None and half is not SyncHalf.BOTH and meets_alone(group):
+        return (
+            "only groups of neighbors have one in two parts",
+            f"`intrinsic.sync()`; or arrive and wait in code of `{group.contiguous}`, around the groups at a stride",
+        )
+    if group.stride is not None and not meets_alone(group):
         return (
             f"threads of `{group}` lie between those of others, from which it does not tell them apart",
             f"call it in code of `{group.contiguous}`, around the groups at a stride",

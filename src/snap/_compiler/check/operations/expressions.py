@@ -30,8 +30,8 @@ from snap._compiler.ir.operations import MATH
 from snap._compiler.ir.types import BOOL, THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
-from snap.diag.wording import called, counted
-from snap.surface import LevelName, Marker
+from snap.diag.wording import called, counted, shown
+from snap.surface import LevelName, Marker, element_of
 
 _TEXTS = 'text is for `print`, `assert`, `trust` and options, such as `order="acquire"`'
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
@@ -42,7 +42,7 @@ COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
     const = convert.literal(e.value, e.span)
     if const is None:
-        raise c.type_error(f"no integer type holds {e.value}", e.span, help=TOO_LONG)
+        raise c.type_error(f"no integer type holds {shown(e.value)}", e.span, help=TOO_LONG)
     return const
 
 
@@ -65,8 +65,20 @@ def _known(c: Checker, e: tree.Known, want: Want) -> ir.Expr:
 # T-Cmp: G |- a : t @ p, G |- b : u @ p, t and u meet => G |- a < b : bool @ p
 @evaluates(tree.Compare)
 def _compare(c: Checker, e: tree.Compare, want: Want) -> ir.Expr:
+    if e.op in ("==", "!=") and (same := _one_type(c, e)) is not None:
+        return ir.Const(same == (e.op == "=="), BOOL, span=e.span)
     first, second = numbers(c, want, e.left, e.right)
     return compared(c, e.op, first, second, e.span)
+
+
+# T-Same-Type: t and u are types => G |- t == u : bool, a constant
+def _one_type(c: Checker, e: tree.Compare) -> bool | None:
+    """Decide whether two types are one; None where a side is no type."""
+    names = (tree.Name, tree.Attribute, tree.Known)
+    if not isinstance(e.left, names) or not isinstance(e.right, names):
+        return None
+    left, right = (element_of(resolve(c, side)) for side in (e.left, e.right))
+    return None if left is None or right is None else left == right
 
 
 @evaluates(tree.Lambda)
@@ -100,7 +112,8 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
 
 
 def _is_record(c: Checker, what: str, type: RecordType, span: Span) -> Abort:
-    fields = ", ".join(f"`[{name}]`" if type.is_tuple else f"`.{name}`" for name, _ in type.fields)
+    text = written(span)
+    fields = ", ".join(f"`{text}[{name}]`" if type.is_tuple else f"`{text}.{name}`" for name, _ in type.fields)
     return c.type_error(
         f"{what} is a `{type}`, and one value is wanted here",
         span,

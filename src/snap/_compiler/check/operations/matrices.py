@@ -45,6 +45,7 @@ from snap._compiler.ir.types import (
     Space,
     scalar_of,
 )
+from snap.diag.source import written
 from snap.diag.span import Span
 
 MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16", F64: "f64"}
@@ -269,12 +270,16 @@ def _matrix_row(
     matrix = (held.rows, held.columns * count)
     shape, wanted = core(tile.shape, 2), matrix[::-1] if transposed else matrix
     if shape != wanted:
+        turned = shape == wanted[::-1] and (text := written(span))
+        named = f"{text.removesuffix('.T')}{'' if transposed else '.T'}" if turned else ""
         raise c.type_error(
             f"{array.spelled} holds a matrix of {' x '.join(map(str, matrix))}, and this"
             f"{', transposed,' * transposed} is one of {' x '.join(map(str, shape[::-1] if transposed else shape))}",
             span,
             secondary=declared(array.ref.var),
-            help=f"name the matrix: `tile({memory.handle.name}, (0, 0), {wanted}){'.T' * transposed}`",
+            help=f"it lies the other way: `{named}`"
+            if named
+            else f"name the matrix: `tile({memory.handle.name}, (0, 0), {wanted}){'.T' * transposed}`",
         )
     matrices, below = held.each * count // MATRIX_ELEMENTS, held.rows // MATRIX
     size, outer = ir.Const(MATRIX, I32, span=span), tile.access.index[:-2]

@@ -15,7 +15,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import of_values
 from snap._compiler.check.core.bindings import Memory, Variable
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.names import as_definition, as_number, resolve
+from snap._compiler.check.core.names import as_definition, resolve
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType, elements
 from snap._compiler.check.core.scalars import choosing, condition
@@ -28,6 +28,7 @@ from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import ATOMIC, rooted, type_of
 from snap._compiler.check.operations.record_words import RecordValue, packed, unpacked
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.patterns import as_number
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import is_record
 from snap._compiler.ir import nodes as ir

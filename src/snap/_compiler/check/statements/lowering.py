@@ -13,7 +13,7 @@ from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
 from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import body, opens
-from snap._compiler.check.core.explain import declared, not_singled_out, read_down, write_up
+from snap._compiler.check.core.explain import declared, not_singled_out, part_of_ours, read_down, write_up
 from snap._compiler.check.core.names import captured_lambda, resolve
 from snap._compiler.check.core.privileges import wanted_privilege
 from snap._compiler.check.core.scalars import scalar
@@ -182,7 +182,8 @@ def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagn
             f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`",
             s.head,
             secondary=declared(base),
-            help=f"hand it out to units of `{base.privilege}` or below, of a size that divides",
+            help=part_of_ours(base.privilege, p)
+            or f"hand it out to units of `{base.privilege}` or below, of a size that divides",
         )
     else:
         write_up(c, p, f"a part of `{base.name}`", s.head)

@@ -19,7 +19,6 @@ from snap._compiler.check.core.constants import constant_int, constant_value
 from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.names import (
     as_definition,
-    as_number,
     as_type,
     constant_of,
     math_name,
@@ -33,6 +32,7 @@ from snap._compiler.check.operations.arithmetic import cast_word
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.forms import word_node
 from snap._compiler.frontend.names import is_array
+from snap._compiler.frontend.patterns import as_number
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.renaming import TreeRenaming
 from snap._compiler.ir import nodes as ir

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snap._compiler.ir.hardware import BANK_WORD, BANKS, SECTOR, WARP
+from snap._compiler.ir.hardware import BANK_WORD, BANKS, SECTOR, SWIZZLE_CHUNK, SWIZZLE_ROWS, WARP
 
 
 class PerWarp(NamedTuple):
@@ -40,11 +40,24 @@ def requests(lanes: np.ndarray) -> PerWarp:
     return PerWarp(warps, np.ones(len(warps), np.int64))
 
 
+def added(lanes: np.ndarray, each: int) -> PerWarp:
+    """Count so many for each lane."""
+    return _by_warp(lanes // WARP, np.full(len(lanes), each))
+
+
 def sectors(at: np.ndarray, lanes: np.ndarray, width: int) -> PerWarp:
     """Count the sectors of global memory that each warp touches; a lane may occur more than once."""
     span = np.append(np.arange(0, width, SECTOR), width - 1)  # the last byte may lie in one more
     touched = (at[:, None] + span) // SECTOR
     return _by_warp(np.unique((lanes // WARP)[:, None] << 44 | touched) >> 44)
+
+
+def swizzled(at: np.ndarray, swizzle: int) -> np.ndarray:
+    """Return where a byte of a swizzled array lies: the number of its chunk of 16 bytes, among 8 of them, is xor-ed
+    with the number of the row of 8 chunks, modulo the chunks in `swizzle` bytes; 0 for none.
+    """
+    rows = at // (SWIZZLE_ROWS * SWIZZLE_CHUNK)
+    return at ^ rows % (swizzle // SWIZZLE_CHUNK) * SWIZZLE_CHUNK if swizzle else at
 
 
 def wavefronts(at: np.ndarray, lanes: np.ndarray, width: int, joins: bool) -> tuple[PerWarp, PerWarp]:

@@ -234,9 +234,11 @@ class WarpLanes(Lanes, RegisterFile):
             self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
             self._release((where, at), lane, spoken)
 
-    def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
-        """Several scalars a lane are written: (scalars, 1, threads)."""
-        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, LogKind.WRITE, site)
+    def record_many(
+        self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite, kind: LogKind
+    ) -> None:
+        """Several scalars a lane are read or written: (scalars, 1, threads)."""
+        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, kind, site)
 
     def log_stretches(
         self,

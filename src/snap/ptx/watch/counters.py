@@ -94,7 +94,7 @@ class Counting(Watch):
         word = KINDS.get(one.parts[0])
         if word is None:  # tensor cores do not go through these units
             return
-        atomic = word in ("atomic", "reduction")
+        atomic, copy = word in ("atomic", "reduction"), word == "copy"
         for space in ("global", "shared"):
             # An atomic is one request, although it is done as a read and a write.
             mine = [
@@ -103,7 +103,8 @@ class Counting(Watch):
             if not mine:
                 continue
             kind = self.machine.counters.accesses.setdefault(f"{space} {word}", Requests())
-            for t in [_all(mine)] if atomic else joined(mine):
+            # So is a copy, of which each thread reads as much as it says.
+            for t in [_all(mine)] if atomic or copy and space == "global" else joined(mine):
                 if space == "global":
                     _sectors(kind, t)
                 else:

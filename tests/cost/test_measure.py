@@ -357,3 +357,110 @@ def test_the_text():
     assert "sectors_ld           4        5         5" in shown
     with pytest.raises(ValueError, match="'warp', 'block', 'grid'"):
         m.render("thread")
+
+
+@kernel(threads=40)
+def doubled(x: ptr(float)):
+    with each(thread, x) as i:
+        x[i] = x[i] * 2.0
+
+
+def test_blocks_of_odd_sizes():
+    m = doubled.measure(np.zeros(80, np.float32), blocks=2)
+    # Block 1 begins at byte 160, where a sector begins: warps of 32 and of 8 threads in each.
+    assert m.total["sectors_ld"] == Count(4, 5, 10) and m.total["flops"] == Count(32, 40, 80) and not m.total["divergent"]
+
+
+@kernel(threads=32)
+def gathered(at: ptr(const(int)), x: ptr(const(float)), y: ptr(float)):
+    with each(block, y):
+        s: shared(float[32])
+        with each(thread, s) as t:
+            async_copy(s[t], x[at[t]], valid=t < 8)
+        with each(thread, y, disjoint=y) as t:
+            y[at[t]] = s[t]
+
+
+def test_an_index_is_read_once():
+    m = gathered.measure(np.arange(32, dtype=np.int32), np.zeros(32, np.float32), np.zeros(32, np.float32), blocks=1)
+    # All lanes read where they would copy from, and eight copy: four sectors and one.
+    assert at(gathered, m, "async_copy(") == {"sectors_ld": 5, "bytes": 128 + 32, "wavefronts": 1}
+    assert m.total["sectors_ld"].warp == 5 + 4
+
+
+@kernel(threads=32)
+def left(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        for k in range(n):
+            if k == 2:
+                break
+            x[i] = k
+
+
+def test_steps_of_loops_that_are_left():
+    m = left.measure(np.zeros(32, np.int32), 9, blocks=1)
+    assert steps_at(m, left, "for k in") == 4 + 3 * 4 + 2 * 4, "three tests, two steps"
+
+
+@kernel(threads=128)
+def boxed(a: ptr(const(float), (M, 64)), c: ptr(float, (M, 64)), M: int):
+    with each(block, c) as b:
+        s: shared(float[32, 64])
+        async_copy(s, a, at=(32 * b, 0))
+        async_copy(c, s, at=(32 * b, 0))
+
+
+def corpus(name: str):
+    from corpus import OK
+
+    return next(p for p in OK if p.path.stem == name).namespace()
+
+
+def test_tensor_cores_and_boxes():
+    m = boxed.measure(np.zeros((40, 64), np.float32), np.zeros((40, 64), np.float32), 40, blocks=2)
+    # The second block's box has 8 rows inside of the array; one warp issues it.
+    assert at(boxed, m, "async_copy(s, a", "grid") == {"box_requests": 2, "box_bytes": 40 * 256, "box_sectors": 40 * 8}
+    assert m.total["mbarrier_waits"] == Count(1, 4, 8), "all warps wait for the load"
+    assert m.total["box_bytes"] == Count(2 * 32 * 256, 2 * 32 * 256, 2 * 40 * 256) and not m.total["sectors_ld"]
+    hgemm, bits = corpus("hgemm")["hgemm"], [np.zeros(shape, np.uint16) for shape in ((128, 64), (256, 64), (128, 256))]
+    m = hgemm.measure(*bits, 128, 256, 64, blocks=1)
+    assert m.total["flops"] == Count(2 * 16 * 256 * 64, 2 * 128 * 256 * 64, 2 * 128 * 256 * 64), "a warp has 16 of 64 rows"
+    assert m.total["box_bytes"].grid == 2 * (128 * 64 + 256 * 64 + 128 * 256)
+
+
+def test_swizzles():
+    hgemm, bits = corpus("hgemm")["hgemm"], [np.zeros(shape, np.uint16) for shape in ((128, 64), (256, 64), (128, 256))]
+    m = hgemm.measure(*bits, 128, 256, 64, blocks=1)
+    # 128 x 256 elements of 2 bytes, 128 bytes at a time: a warp's 8 x 8 matrices have no conflicts.
+    assert m.total["wavefronts"].grid == 512 and not m.total["conflicts"]
+
+
+def test_matrices(monkeypatch):
+    from cost.launches import watched
+
+    namespace = corpus("mma_bf16")
+    launches = watched(monkeypatch)
+    namespace["check"]()
+    assert [launch.text["flops"].grid for launch in launches] == [2 * 2 * 16 * 8 * 16]
+
+
+def test_a_barrier_in_two_parts_is_one():
+    relay = corpus("claims")["relay"]
+    from snap._compiler.ir.costs import CostEvent, of_statement
+    from snap._compiler.ir.synced import Sync, SyncHalf
+    from snap._compiler.ir.walk import statements
+
+    halves = [s for s in statements(relay._the_one({}).in_one_text.body) if isinstance(s, Sync) and s.part is not SyncHalf.BOTH]
+    assert {s.part for s in halves} == {SyncHalf.ARRIVE, SyncHalf.WAIT}
+    assert all(dict(of_statement(s).of_warp) == ({CostEvent.BARRIER: 1} if s.part is SyncHalf.WAIT else {}) for s in halves)
+
+
+@kernel(threads=32)
+def wide(x: ptr(double4), y: ptr(double4)):
+    with each(thread, y) as i:
+        y[i] = x[i]
+
+
+def test_sixteen_bytes_at_a_time():
+    m = wide.measure(np.zeros((32, 4)), np.zeros((32, 4)), blocks=1)
+    assert at(wide, m, "y[i] = x[i]") == {"sectors_ld": 64, "sectors_st": 64, "bytes": 2048}

@@ -20,7 +20,7 @@ import numpy as np
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.costs import CostEvent
-from snap._compiler.ir.hardware import SECTOR, WARP
+from snap._compiler.ir.hardware import SECTOR, WARP, WIDEST
 from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.walk import callees, statements
 from snap.machine import requests
@@ -138,11 +138,13 @@ class CountingLanes(BlockLanes):
     def record(
         self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
     ) -> None:
-        """Count an access.  Rows of matrices are wider than the elements they are named by."""
-        active = self.active(m)
-        at = self.full(cells)[active].astype(np.int64) * view.flat.itemsize
-        rows = width > view.width
-        self._request(view, at, self.number[active], width * view.flat.itemsize, kind, site, rows)
+        """Count an access, 16 bytes of each lane at a time.  Rows of matrices are wider than the elements they are
+        named by.
+        """
+        active, item = self.active(m), view.flat.itemsize
+        at, lanes = self.full(cells)[active].astype(np.int64) * item, self.number[active]
+        for first in range(0, width * item, WIDEST):
+            self._request(view, at + first, lanes, min(width * item - first, WIDEST), kind, site, width > view.width)
 
     def record_many(
         self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite, kind: LogKind

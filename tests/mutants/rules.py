@@ -4,7 +4,7 @@ Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange
 fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_prove.py, of_lowering.py (codegen/ and
 machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of groups at a stride, in all stages, are in of_groups.py,
 those of single instructions and of launches in of_instructions.py, those of torch and
-of contexts in of_torch.py.  Run them with
+of contexts in of_torch.py, those of what kernels cost in of_cost.py.  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
 
@@ -14,6 +14,7 @@ from mutants import (
     of_analysis,
     of_arithmetic,
     of_check,
+    of_cost,
     of_groups,
     of_instructions,
     of_ir,
@@ -39,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_arithmetic.MUTANTS,
     *of_instructions.MUTANTS,
     *of_torch.MUTANTS,
+    *of_cost.MUTANTS,
 )
 
 # A few, of every folder, that the suite runs itself.

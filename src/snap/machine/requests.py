@@ -36,7 +36,7 @@ class PerWarp(NamedTuple):
 
 def requests(lanes: np.ndarray) -> PerWarp:
     """Count one for each warp of which a lane acts."""
-    warps = np.unique(lanes // WARP)
+    warps = _distinct(lanes // WARP)
     return PerWarp(warps, np.ones(len(warps), np.int64))
 
 
@@ -49,7 +49,7 @@ def sectors(at: np.ndarray, lanes: np.ndarray, width: int) -> PerWarp:
     """Count the sectors of global memory that each warp touches; a lane may occur more than once."""
     span = np.append(np.arange(0, width, SECTOR), width - 1)  # the last byte may lie in one more
     touched = (at[:, None] + span) // SECTOR
-    return _by_warp(np.unique((lanes // WARP)[:, None] << 44 | touched) >> 44)
+    return _by_warp(_distinct((lanes // WARP)[:, None] << 44 | touched) >> 44)
 
 
 def swizzled(at: np.ndarray, swizzle: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def wavefronts(at: np.ndarray, lanes: np.ndarray, width: int, joins: bool) -> tu
     words = max(width // BANK_WORD, 1)
     part = np.repeat(_parts(at, lanes, width, joins), words)
     word = (at[:, None] // BANK_WORD + np.arange(words)).reshape(-1)
-    distinct = np.unique(part << 40 | word)
+    distinct = _distinct(part << 40 | word)
     bank, count = np.unique((distinct >> 40) * BANKS + (distinct & (1 << 40) - 1) % BANKS, return_counts=True)
     starts = np.flatnonzero(np.append(True, np.diff(bank // BANKS) != 0))
     most = np.maximum.reduceat(count, starts)
@@ -103,6 +103,12 @@ def _parts(at: np.ndarray, lanes: np.ndarray, width: int, joins: bool) -> np.nda
         other = place[:, np.arange(WARP) ^ apart]
         alike |= ((place == other) | (place < 0) | (other < 0)).all(axis=1)
     return np.where(alike[warp], lanes // (2 * together) * 2, lanes // together)
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """Return each number once, ascending.  `np.unique` hashes, which takes ten times as long for numbers like these."""
+    ordered = np.sort(keys, axis=None)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def _by_warp(warps: np.ndarray, counts: np.ndarray | None = None) -> PerWarp:

@@ -285,11 +285,11 @@ def test_a_metric_of_ones_own():
         ({3: {}}, "named by a word"),
         ({"steps": {"test": 1}}, "is a metric already"),
         ({"mine": 3}, "`mine` is a dict"),
-        ({"mine": {"sector": 1}}, "counts 'sector', which is no event; there are variable, "),
-        ({"mine": {("sector",): 1}}, "no event"),
-        ({"mine": {"test": "1"}}, "no number"),
-        ({"mine": {"test": True}}, "no number"),
-        ({"mine": {"test": float("nan")}}, "no number"),
+        ({"mine": {"sector": 1}}, "counts 'sector', which is not an event; the events are variable, "),
+        ({"mine": {("sector",): 1}}, "not an event"),
+        ({"mine": {"test": "1"}}, "not a number"),
+        ({"mine": {"test": True}}, "not a number"),
+        ({"mine": {"test": float("nan")}}, "not a number"),
     ],
 )
 def test_metrics_that_cannot_be_read(metrics, said):

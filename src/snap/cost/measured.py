@@ -105,7 +105,7 @@ class Measured:
         return self.render()
 
     def _source(self, per: str) -> list[str]:
-        notes = {(one.file, one.line): _beside(one.counts, per) for one in self.lines}
+        notes = {(one.file, one.line): _notes(one.counts, per) for one in self.lines}
         shown = [(f.file, n) for f in self.functions for n in range(f.first, f.last + 1)]
         shown += [place for place in notes if notes[place] and place not in set(shown)]
         text = {place: (source_line(*place) or "").rstrip() for place in shown}
@@ -129,7 +129,7 @@ class Measured:
         ]
 
 
-def _beside(counts: Mapping[str, Count], per: str) -> str:
+def _notes(counts: Mapping[str, Count], per: str) -> str:
     return ", ".join(
         f"{name} {_number(getattr(c, per))}" for name, c in counts.items() if name not in _NOT_BESIDE_LINES
     )

@@ -77,9 +77,9 @@ def _row(name: object, row: object) -> Metric:
     for word, n in row.items():
         if word not in CostEvent.__members__.values():
             known = ", ".join(event.value for event in CostEvent)
-            raise BadMetric(f"`{name}` counts {word!r}, which is no event; there are {known}")
+            raise BadMetric(f"`{name}` counts {word!r}, which is not an event; the events are {known}")
         if isinstance(n, bool) or not isinstance(n, (int, float)) or not isfinite(n):
-            raise BadMetric(f"`{name}` counts `{word}` {n!r} times, which is no number")
+            raise BadMetric(f"`{name}` counts `{word}` {n!r} times, which is not a number")
         found[CostEvent(word)] = n
     return found
 

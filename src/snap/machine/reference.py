@@ -39,7 +39,7 @@ class BlockLanes(Lanes):
 
     @property
     def told(self) -> Record | None:
-        """Who is told of accesses."""
+        """Return who is told of accesses."""
         return None
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> SharedStorage:

@@ -107,7 +107,7 @@ class Collective(Act):
 
     @property
     def flops(self) -> int:
-        """Of `mma`, two for each of m n k; its shape is that of its kind where the text says nothing."""
+        """Count two for each of m n k of an `mma`; its shape is that of its kind where the text says nothing."""
         if self.op != "mma":
             return 0
         kind = self.attr("kind")
@@ -324,7 +324,7 @@ class Wgmma(Act):
 
     @property
     def flops(self) -> int:
-        """Two for each of 64 n k, of which each of four warps has its part."""
+        """Count two for each of 64 n k, of which each of four warps has its part."""
         return 2 * WGMMA_ROWS * self.n * self.k // (WARPGROUP // WARP)
 
     def line(self, p: Printing) -> str:

@@ -46,6 +46,8 @@ def main(n: int) -> list[str]:
     scale[4](x, 2.0, n)
     scale.launch(x, 2.0, n, blocks=4, target=snap.PTX(checks="races", limit=1000))
     found = [race.message for race in scale.races(x, 2.0, n, seeds=2)]
+    measured = snap.measure(scale, x, 2.0, n, metrics={"traffic": {"sector loaded": 32}})
+    sectors: float = scale.measure(x, 2.0, n, blocks=2).total["sectors_ld"].warp + measured.at(3)["traffic"].grid
     tuned: snap.Tuned = snap.tune(scale, {"B": [1, 2]}, x, blocks=3)
     tuner: snap.Tuner = snap.tune.Tuner(scale, {})
     spills: int = scale.resources().spill_stores
@@ -53,7 +55,7 @@ def main(n: int) -> list[str]:
         refused: list[snap.SnapError] = snap.check(scale)
     except (snap.SnapError, snap.TuneError, snap.LaunchError, snap.MachineError) as error:
         return [str(error)]
-    return [*found, scale.ir() + scale.cuda() + scale.prove().render() + tuned.report() + tuner.name, str(spills), *map(str, refused)]
+    return [*found, scale.ir() + scale.cuda() + scale.prove().render() + tuned.report() + tuner.name, str(spills), measured.json(), str(sectors), *map(str, refused)]
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")]

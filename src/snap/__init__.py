@@ -22,6 +22,7 @@ _LATER = {  # where `import snap` does not look yet
     **dict.fromkeys(("GpuError", "LaunchError"), "snap.host.errors"),
     **dict.fromkeys(("Disagreement", "check_instruction"), "snap.instruction_checks"),
     "MachineError": "snap.machine.errors",
+    "measure": "snap.cost.measuring",
     "Stopped": "snap.machine.watching",
     **dict.fromkeys(("Trial", "TuneError", "Tuned", "Tuner", "tune"), "snap._tune.search"),
 }

@@ -18,6 +18,7 @@ from snap._tune.search import TuneError as TuneError
 from snap._tune.search import Tuner as Tuner
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
+from snap.cost.measuring import measure as measure
 from snap.diag.error import SnapError as SnapError
 from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source

@@ -6,7 +6,7 @@ The pipeline is `Compiled`: one attribute per stage, each computed when it is fi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from snap._compiler.frontend.definition import INSTANCES, Definition, identity
@@ -23,6 +23,7 @@ from snap.targets import PTX, Fill
 if TYPE_CHECKING:
     from snap._compiler.ir.nodes import AnyFunction
     from snap._compiler.ir.points import Dependence
+    from snap.cost.measured import Measured
     from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
@@ -309,6 +310,22 @@ class SnapFunction(ByName):
         compiled, rest = self._split(args, keywords)
         count = self._blocks(args, keywords) if blocks is None else blocks
         return races(compiled, rest, count, seeds, seconds, progress)
+
+    def measure(
+        self,
+        *args: object,
+        blocks: int | tuple[int, ...] | Fill | None = None,
+        metrics: Mapping[str, Mapping[str, float]] | None = None,
+        seconds: float | None = None,
+        progress: bool | None = None,
+        **keywords: object,
+    ) -> Measured:
+        """Count what a run on the CPU machine executes, on copies of the arrays: sectors, bank conflicts, divergent
+        tests and more, by line.  metrics: more of them, `{"traffic": {"sector loaded": 32}}`.  The rest: as of `races`.
+        """
+        from snap.cost.measuring import measured
+
+        return measured(self, args, keywords, blocks, metrics, seconds, progress)
 
     # -- launching
 

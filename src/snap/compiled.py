@@ -54,6 +54,13 @@ class Compiled:
 
         return synchronize(self.ordered)
 
+    @functools.cached_property
+    def in_one_text(self) -> Synced:
+        """The synchronized program before each role becomes one of its own: what is measured."""
+        from snap._compiler.sync import in_one_text
+
+        return in_one_text(self.ordered)
+
     @property
     def ordered(self) -> ir.Function:
         """The typed program, with the pairs of places that need no barrier where the decorator says `lean=True`."""

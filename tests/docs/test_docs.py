@@ -60,7 +60,7 @@ def test_page_of_a_warning(code):
     assert found == [{code}, set()]
 
 
-@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md", DOCS / "same-kernel.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md", DOCS / "same-kernel.md", DOCS / "cost.md"], ids=lambda path: path.name)
 def test_blocks_print_what_the_text_says(path):
     for block, printed in run_blocks.outputs(path):
         assert block.text.rstrip() == printed.rstrip(), f"run: python docs/run_blocks.py {path.relative_to(ROOT)}"

@@ -4,7 +4,7 @@ Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange
 fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_prove.py, of_lowering.py (codegen/ and
 machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of groups at a stride, in all stages, are in of_groups.py,
 those of single instructions and of launches in of_instructions.py, those of torch and
-of contexts in of_torch.py, those of CUDA C in of_cudac.py.  Run them with
+of contexts in of_torch.py, those of CUDA C in of_cudac.py, those of what kernels cost in of_cost.py.  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
 
@@ -14,6 +14,7 @@ from mutants import (
     of_analysis,
     of_arithmetic,
     of_check,
+    of_cost,
     of_cudac,
     of_groups,
     of_instructions,
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_instructions.MUTANTS,
     *of_cudac.MUTANTS,
     *of_torch.MUTANTS,
+    *of_cost.MUTANTS,
 )
 
 # A few, of every folder, that the suite runs itself.

@@ -23,7 +23,7 @@ def defined_in(file: str) -> set[str]:
 def test_there_are_many():
     assert len(MUTANTS) >= 120
     folders = {m.file.removeprefix("_compiler/").split("/")[0] for m in MUTANTS}
-    assert folders == {"check", "ir", "sync", "analysis", "walk", "codegen", "machine", "ptx", "host", "frontend", "prove", "lib", "cli", "byname.py", "instruction_checks.py", "api.py"}
+    assert folders == {"check", "ir", "sync", "analysis", "walk", "codegen", "machine", "ptx", "host", "frontend", "prove", "lib", "cli", "cost", "cudac", "byname.py", "instruction_checks.py", "api.py"}
 
 
 def test_each_has_a_name_of_its_own():

@@ -105,3 +105,11 @@ def test_resources_and_names():
     assert (found.resources.threads, found.resources.warps, found.resources.shared_bytes, found.resources.barriers) == (64, 2, 100, 4)
     assert found.resources.registers is None  # ptxas chooses them
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in found.metrics()
+
+
+def test_a_copy_is_one_request():
+    """Lane l copies 16 bytes, of which it reads the first l / 8 words: 0, 1, 2 and 3."""
+    body = GLOBAL.format(index="mul.lo.u32 %r3, %r0, 16;") + "mul.lo.u32 %r4, %r0, 16; shr.u32 %r5, %r0, 3; shl.b32 %r5, %r5, 2; "
+    found = counted(".shared .align 16 .b8 s[8192]; " + body + "cp.async.cg.shared.global [%r4], [%d0], 16, %r5;")
+    copied = found.of("global copy")
+    assert (copied.requests, copied.sectors) == (1, 12) and found.of("shared copy").wavefronts == 4

@@ -12,10 +12,10 @@ import typer
 from snap.cli.artifacts import ARCH, Arch, compiling, cuda_of, resources_of, sass_of
 from snap.cli.cudac import app as cudac_app
 from snap.cli.kernels import check_generic
+from snap.cli.launching import asked, launched
 from snap.cli.load import Failure, check_file, check_path, parse_target, run_file
 from snap.cli.ptx import EXTRA, Args, More
 from snap.cli.ptx import app as ptx_app
-from snap.cli.racing import races_of
 from snap.cli.reporting import (
     counted,
     json_entries,
@@ -42,6 +42,8 @@ app.add_typer(cudac_app, name="cudac")
 ValuesGiven = Annotated[
     list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")
 ]
+BlocksOption = Annotated[str, typer.Option("--blocks", "--grid", metavar="B", help="4, or 4x2; else the decorator's.")]
+SecondsOption = Annotated[float | None, typer.Option(min=0.001, help="Stop after this time.")]
 OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")]
 
 
@@ -135,22 +137,43 @@ def races(
     target: OneTarget,
     more: More = [],  # noqa: B006
     args: Args = [],  # noqa: B006
-    grid: Annotated[str, typer.Option("--blocks", "--grid", metavar="B", help="4, or 4x2; else the decorator's.")] = "",
+    grid: BlocksOption = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many orders of the warps are tried.")] = 8,
-    seconds: Annotated[float | None, typer.Option(min=0.001, help="Stop after this time.")] = None,
+    seconds: SecondsOption = None,
     values: ValuesGiven = [],  # noqa: B006
     as_json: Annotated[bool, typer.Option("--json", help="For tools: a list of races on standard output.")] = False,
 ) -> None:
     """Run a kernel on the CPU machine in several orders, and report data races; 0 where there are none."""
-    found, name = races_of(kernels(target, values, as_json), [*args, *more], grid, seeds, seconds)
+    one = asked(kernels(target, values, as_json), [*args, *more], grid, "races are looked for in one kernel")
+    found = launched(lambda: one.function.races(*one.args, blocks=one.blocks, seeds=seeds, seconds=seconds))
     if as_json:
         print(json.dumps([to_json(race.error().diagnostic) for race in found], indent=2))
     else:
         for race in found:
             print(render(race.error().diagnostic, color=wants_color(sys.stdout)), end="\n\n")
-        print(f"{name}: {counted(len(found), 'race')} in {counted(seeds, 'order')}", file=sys.stderr)
+        print(f"{one.name}: {counted(len(found), 'race')} in {counted(seeds, 'order')}", file=sys.stderr)
     if found:
         raise typer.Exit(1)
+
+
+@app.command(context_settings=EXTRA)
+def measure(
+    target: OneTarget,
+    more: More = [],  # noqa: B006
+    args: Args = [],  # noqa: B006
+    grid: BlocksOption = "",
+    per: Annotated[str, typer.Option("--per", metavar="warp|block|grid", help="Whose numbers are shown.")] = "warp",
+    seconds: SecondsOption = None,
+    values: ValuesGiven = [],  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="For tools: one object on standard output.")] = False,
+) -> None:
+    """Run a kernel on the CPU machine and count: sectors, bank conflicts, divergence, barriers, steps, line by line."""
+    one = asked(kernels(target, values, as_json), [*args, *more], grid, "one kernel is measured")
+    found = launched(lambda: one.function.measure(*one.args, blocks=one.blocks, seconds=seconds))
+    try:
+        print(found.json() if as_json else found.render(per))
+    except ValueError as wrong:
+        usage_error(f"--per {per}: {wrong}")
 
 
 @app.command()

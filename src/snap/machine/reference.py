@@ -9,9 +9,9 @@ blocks run in batches, one at a time where one may wait for another's atomics.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from snap.machine import watching
 from snap.machine.lanes.lanes import Lanes, MachineLaunch
 from snap.machine.lanes.numbers import MEMORY, constant
 from snap.machine.lanes.printing import Say, say
-from snap.machine.lanes.storage import GlobalStorage, SharedStorage
+from snap.machine.lanes.storage import GlobalStorage, Record, SharedStorage
 from snap.machine.source.program import Program, program_for
 
 BATCH = 1 << 17  # lanes at a time
@@ -37,8 +37,16 @@ class BlockLanes(Lanes):
 
     program: object
 
+    @property
+    def told(self) -> Record | None:
+        """Return who is told of accesses."""
+        return None
+
     def shared(self, uid: int, offset: int, size: int, name: str) -> SharedStorage:
         return SharedStorage(self, size, name)
+
+
+Runs = TypeVar("Runs", bound=BlockLanes)
 
 
 def run_reference(
@@ -48,25 +56,44 @@ def run_reference(
     that run, whole clusters; None for all.
     """
     program = program_for(function, stepwise=False)
+
+    def take(launch: MachineLaunch, part: Sequence[int]) -> BlockLanes:
+        return _take_lanes(program, launch, part)
+
+    for lanes in ran(program, args, blocks, say, only, take):
+        if only is None:
+            _keep_lanes(program, lanes)
+
+
+def ran(
+    program: Program,
+    args: list,
+    blocks: int,
+    say: Say,
+    only: Sequence[int] | None,
+    take: Callable[[MachineLaunch, Sequence[int]], Runs],
+) -> Iterator[Runs]:
+    """Run a program, some blocks at a time; give the lanes, which `take` makes, when they have run."""
     if blocks <= 0:
         return
+    function: Any = program.kernel
     values = [argument(p, value) for p, value in zip(function.params, args)]
     launch = MachineLaunch(blocks, program.threads, program.blocks_per_cluster)
     launch.say = say
     running = range(blocks) if only is None else only
     batch = len(running) if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
-    with np.errstate(all="ignore"):
-        watch = watching.current()
-        for first in range(0, len(running), batch):
-            part = running[first : first + batch]
-            watching.at(partial("block {:,} of {:,}".format, first, len(running)))
-            if watch is not None:
-                watch.tick()
-            lanes = _take_lanes(program, launch, part)
-            program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes))
-            if only is None:
-                _keep_lanes(program, lanes)
+    watch = watching.current()
+    for first in range(0, len(running), batch):
+        part = running[first : first + batch]
+        watching.at(partial("block {:,} of {:,}".format, first, len(running)))
+        if watch is not None:
+            watch.tick()
+        lanes = take(launch, part)
+        with np.errstate(all="ignore"):
+            given = bound(function, values, lanes, lanes.told, lanes.told)
+            program.run(lanes, None, *indices(lanes), 0, *given)
+        yield lanes
 
 
 def _batch(program: Program) -> int:
@@ -128,14 +155,16 @@ def _constant(value: Any, type: Scalar) -> np.generic:
     return constant(value, type)
 
 
-def bound(function: synced.AnyFunction, values: list, lanes: Lanes, record=None) -> list:
-    """Arguments for generated code: each pointer is storage and what its handle promises.  What nobody can write cannot
-    race.
+def bound(
+    function: synced.AnyFunction, values: list, lanes: Lanes, record: Record | None, of_const: Record | None = None
+) -> list:
+    """Arguments for generated code: each pointer is storage and what its handle promises.  record, of_const: who is
+    told of accesses, and of those to memory that nobody can write, which cannot race.
     """
     out: list[object] = []
     for param, value in zip(function.params, values):
         if isinstance(param, ir.MemParam):
-            out += [GlobalStorage(lanes, value, param.handle.name, None if param.handle.const else record), ()]
+            out += [GlobalStorage(lanes, value, param.handle.name, of_const if param.handle.const else record), ()]
         else:
             out.append(value)
     return out

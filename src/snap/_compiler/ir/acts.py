@@ -11,13 +11,14 @@ Non-goals:  calls (nodes.py); what only synchronization puts in (synced.py)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import field
 from enum import Enum, auto
 from typing import Any, Protocol
 
 from snap._compiler.ir.expressions import ArrayRef, Expr, MemAccess, MemView, Spread, Target, Tile
-from snap._compiler.ir.hardware import WGMMA_ROWS
+from snap._compiler.ir.hardware import MMA_FRAGMENTS, MMA_PACKED, WARP, WARPGROUP, WGMMA_ROWS
 from snap._compiler.ir.operations import MemoryOrder, MemoryScope
 from snap._compiler.ir.types import Element, Place, Privilege
 from snap._compiler.ir.word import Word
@@ -74,6 +75,11 @@ class Act(Statement):
 
     EXECUTED = Executed.EACH
 
+    @property
+    def flops(self) -> int:
+        """Count the floating point operations of a warp that executes it, beside those of its operands."""
+        return 0
+
     def line(self, p: Printing) -> str:
         """In the text of the IR."""
         raise NotImplementedError
@@ -98,6 +104,15 @@ class Collective(Act):
 
     def attr(self, name: str, default: object = None) -> Any:
         return dict(self.attrs).get(name, default)
+
+    @property
+    def flops(self) -> int:
+        """Count two for each of m n k of an `mma`; its shape is that of its kind where the text says nothing."""
+        if self.op != "mma":
+            return 0
+        kind = self.attr("kind")
+        shapes = MMA_FRAGMENTS[MMA_PACKED.get(kind.split(".")[0], kind)]
+        return 2 * math.prod(self.attr("shape") or next(iter(shapes)))
 
     def line(self, p: Printing) -> str:
         given = [*map(p.expr, self.args), *map(p.access, self.accesses), *(f"{n}={v}" for n, v in self.attrs)]
@@ -320,6 +335,11 @@ class Wgmma(Act):
         """Return the element types of a and of b."""
         a, _, b = self.type.partition(".")
         return a, b or a
+
+    @property
+    def flops(self) -> int:
+        """Count two for each of 64 n k, of which each of four warps has its part."""
+        return 2 * WGMMA_ROWS * self.n * self.k // (WARPGROUP // WARP)
 
     def line(self, p: Printing) -> str:
         left, right = (p.tile(t) if isinstance(t, Tile) else p.array(t) for t in (self.a, self.b))

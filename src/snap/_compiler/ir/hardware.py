@@ -65,6 +65,8 @@ PARTS = (2, 4, 8, 16)  # threads of a part of a warp that a mask of the `_sync` 
 MATRIX_ROW = 16  # bytes: a row of the 8x8 matrices of `ldmatrix` and `stmatrix`; PTX, "ldmatrix"
 MATRICES = (1, 2, 4)  # that one `ldmatrix` or `stmatrix` moves; the same section
 
+BANKS, BANK_WORD = 32, 4  # of shared memory, and bytes that one gives at once; Guide, "Shared Memory" of compute 5.x
+
 SLEEP = 1_000_000  # nanoseconds that `nanosleep` takes at most; PTX, "nanosleep"
 
 # ---- caches ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,16 @@ from snap._compiler.sync.roles.project import specialize_warps
 from snap.diag.span import Span
 from snap.record import record, replace
 
-__all__ = ["GATE", "PASSES", "conflicting_places", "dependence_graph", "function_of", "probe", "synchronize"]
+__all__ = [
+    "GATE",
+    "PASSES",
+    "conflicting_places",
+    "dependence_graph",
+    "function_of",
+    "in_one_text",
+    "probe",
+    "synchronize",
+]
 
 
 @record
@@ -200,6 +209,13 @@ def _verifiers(program: ir.Function) -> list[OnPass]:
             verifier.after(one.name, function_of(made), one.stage)
 
     return [look]
+
+
+def in_one_text(function: ir.Function) -> synced.Function:
+    """Synchronize a function, but leave its roles in one text, where all threads can go through it in lockstep."""
+    together = next(k for k, one in enumerate(PASSES) if one.stage is Stage.SPECIALIZED)
+    whole: synced.Function = _run(PASSES[:together], function)
+    return whole
 
 
 def function_of(program: ir.AnyFunction | Pipelined | Planned) -> ir.AnyFunction:

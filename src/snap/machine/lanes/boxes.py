@@ -224,6 +224,7 @@ def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
         which = slice(first, first + step)
         inner = made.tile(which)
         outer, inside = made.outside(which)
+        lanes.moved(made, which, outer, inside)
         if spec.copies and spec.loads:
             _multicast(lanes, made, which, inner, outer, inside)
         elif spec.loads:

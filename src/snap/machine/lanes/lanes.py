@@ -202,6 +202,9 @@ class Lanes:
         b, t = divmod(at, self.shape[1])
         return at, int(self.block[b, 0]), int(self.thread[0, t])
 
+    def moved(self, made, which: slice, cells: np.ndarray, inside: np.ndarray | None) -> None:
+        """Take note of boxes that TMA moves; lanes that count do (counting.py)."""
+
     # ---- faults that generated code asks for ----
 
     def check_assert(self, cond, m, site: FaultSite, message: str) -> None:

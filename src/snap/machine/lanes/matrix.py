@@ -113,8 +113,7 @@ def _rows(view, index: tuple, dims, m, count: int, site: FaultSite) -> tuple[np.
 def ldmatrix(view, index: tuple, dims, m, count: int, trans: bool, site: FaultSite) -> tuple:
     lanes = view.lanes
     cells, used = _rows(view, index, dims, m, count, site)
-    for k in range(8):
-        view.about_to_read(cells + k, used, site)
+    view.about_to_read(cells, used, site, width=8)
     rows = np.stack([to_warps(lanes, view.flat[cells + k]) for k in range(8)], axis=3)  # (blocks, warps, lane, element)
     out = []
     for i in range(count):
@@ -137,5 +136,4 @@ def stmatrix(view, index: tuple, dims, m, count: int, trans: bool, values: tuple
                 rows[:, :, 8 * i + 2 * _T + j, _G] = part
             else:
                 rows[:, :, 8 * i + _G, 2 * _T + j] = part
-    for k in range(8):
-        view.write_cells(cells + k, used, from_warps(lanes, np.ascontiguousarray(rows[..., k])), site)
+    view.write_cells(cells, used, [from_warps(lanes, np.ascontiguousarray(rows[..., k])) for k in range(8)], site)

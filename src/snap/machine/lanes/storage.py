@@ -51,7 +51,9 @@ class GlobalStorage:
 class SharedStorage:
     """A shared array of every block at hand, uninitialized."""
 
-    record, address = None, 0
+    record: Record | None = None
+    address = 0
+    swizzle = 0  # of its chunks on a GPU, where lanes count (counting.py); here they lie in order
 
     def __init__(self, lanes: Lanes, size: int, name: str):
         self.lanes, self.name = lanes, name
@@ -226,20 +228,30 @@ class StorageView:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: Ordering = RELAXED) -> None:
+    def about_to_read(
+        self,
+        cells,
+        m,
+        site: FaultSite,
+        kind: LogKind = READ,
+        order: Ordering = RELAXED,
+        width: int | None = None,
+    ) -> None:
+        """width: how many scalars each lane reads, where that is not an element."""
+        width = self.width if width is None else width
         if self.record is not None:
-            self.record(self, cells, self.width, m, kind, order, site)
+            self.record(self, cells, width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
-            self._check_initialized(cells, m, site)
+            self._check_initialized(cells, m, site, width)
 
     def _get(self, cells):
         value = self.flat.take(cells, mode="wrap") if type(cells) is ndarray else self.flat[cells]
         return from_memory(value, self.scalar) if self.encoded else value
 
-    def _check_initialized(self, cells, m, site: FaultSite) -> None:
+    def _check_initialized(self, cells, m, site: FaultSite, width: int) -> None:
         shadow, ones = self.shadow, self.ones
         bad = np.zeros((), np.bool_)
-        for k in range(self.width):
+        for k in range(width):
             bad = bad | (shadow[cells + k] != ones)
         if bad.any():
             bad = self.lanes.active(m) & self.lanes.full(bad)
@@ -267,15 +279,14 @@ class StorageView:
         """`load`, with zeros for all but the first parts."""
         parts, start = self.first(index, dims, m, unit, count, site)
         cells, count, active = parts.cells(start), self.lanes.full(count) * parts.width, self.lanes.active(m)
-        found = np.zeros((*active.shape, self.flat.itemsize * self.width // parts.flat.itemsize), parts.flat.dtype)
-        for k in range(found.shape[-1]):
-            some = active & (count > k)
-            if self.record is not None and some.any():
-                self.record(parts, cells + k, 1, some, READ, RELAXED, site)
-            found[some, k] = parts.flat[self.lanes.full(cells)[some] + k]
-        values = (
-            from_memory(v, self.scalar) if self.encoded else v for v in np.moveaxis(found.view(self.flat.dtype), -1, 0)
-        )
+        each = np.arange(self.flat.itemsize * self.width // parts.flat.itemsize)[:, None, None]
+        some, cells = active & (count > each), self.lanes.full(cells) + each
+        if self.record is not None:
+            self.lanes.record_many(parts, cells, some, site, READ)
+        found = np.zeros(some.shape, parts.flat.dtype)
+        found[some] = parts.flat[cells[some]]
+        whole = np.ascontiguousarray(np.moveaxis(found, 0, -1)).view(self.flat.dtype)
+        values = (from_memory(v, self.scalar) if self.encoded else v for v in np.moveaxis(whole, -1, 0))
         return tuple(values) if self.several else next(values)
 
     # ---- writing ----
@@ -300,20 +311,21 @@ class StorageView:
         self.lanes.launch.changes += 1
         self._set(cells, m, value)
 
-    def write_cells(self, cells, m, bits, site: FaultSite) -> None:
-        """Store values as they lie in memory, to scalars whose place was checked."""
+    def write_cells(self, cells, m, bits: list[np.ndarray], site: FaultSite) -> None:
+        """Store values as they lie in memory, to scalars side by side whose place was checked."""
         if self.record is not None:
-            self.record(self, cells, 1, m, WRITE, RELAXED, site)
+            self.record(self, cells, len(bits), m, WRITE, RELAXED, site)
         self.lanes.launch.changes += 1
         active = self.lanes.active(m)
         chosen = self.lanes.full(cells)[active]
-        self.flat[chosen] = bits[active]
-        self._mark(chosen)
+        for k, part in enumerate(bits):
+            self.flat[chosen + k] = part[active]
+            self._mark(chosen + k)
 
     def write_many(self, cells: np.ndarray, chosen: np.ndarray, bits: np.ndarray, site: FaultSite) -> None:
         """`write_cells` of several scalars a lane: (scalars, blocks, threads)."""
         if self.record is not None:
-            self.lanes.record_many(self, cells, chosen, site)
+            self.lanes.record_many(self, cells, chosen, site, WRITE)
         self.put_bits(cells[chosen], bits[chosen])
 
     def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:

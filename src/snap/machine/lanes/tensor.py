@@ -291,7 +291,7 @@ def store_acc(
     threads = lanes.thread[0] % WARPGROUP
     active = lanes.active(m)
     begins = lanes.full(first).astype(np.intp)
-    step = max(1, _AT_ONCE // active.size)
+    step = max(2, _AT_ONCE // active.size // 2 * 2)  # whole pairs of columns
     for i in range(0, len(seen), step):
         at = column[i : i + step, None, threads] - begins
         chosen = active & (at >= 0) & (at < where.shape[1])

@@ -233,9 +233,11 @@ class WarpLanes(Lanes, RegisterFile):
             for place, lane in places if kind is LogKind.ATOMIC else ():
                 self._hand_on(place, lane, order, spoken)
 
-    def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
-        """Several scalars a lane are written: (scalars, 1, threads)."""
-        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, LogKind.WRITE, site)
+    def record_many(
+        self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite, kind: LogKind
+    ) -> None:
+        """Several scalars a lane are read or written: (scalars, 1, threads)."""
+        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, kind, site)
 
     def log_stretches(
         self,

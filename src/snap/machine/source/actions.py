@@ -15,10 +15,13 @@ from snap._compiler.ir.walk import own_expressions, target_type
 from snap.machine.lanes.lanes import Ordering, Watched
 from snap.machine.lanes.locals import Layout
 from snap.machine.source.bodies import arm, pause, sequence
+from snap.machine.source.counted import parted
 from snap.machine.source.expressions import (
     check_claims,
     dims,
+    evaluated_once,
     expr,
+    hoisting,
     layout,
     load,
     masked,
@@ -63,16 +66,9 @@ def split(w: Writing, s: ir.Split) -> None:
     if w.stepwise and w.speaks:
         around = w.bind("C.path", "w")
         w.emit(f"C.enter({s.number}, 0)")
-    for case in s.cases:
-        inside = f"{at} >= np.int32({case.offset})"
-        held = s.outer[s.level]
-        if not case.rest:
-            inside = f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
-        elif held.count is not None and not held.open:
-            # What is left over behind the last full group skips the statement.
-            end = case.offset + (held.count - case.offset) // case.size * case.size
-            inside = f"({inside}) & ({at} < np.int32({end}))"
-        chosen = w.once(inside, "k")
+    members = [w.once(_inside(s, case, at), "k") for case in s.cases]
+    parted(w, s, members)
+    for case, chosen in zip(s.cases, members):
         mask = w.bind(f"narrow({w.mask}, {chosen})", "m")
         w.relative = sharded(before, s.level, case)
         with w.indented(f"if {mask} is not False:"):
@@ -82,6 +78,19 @@ def split(w: Writing, s: ir.Split) -> None:
         w.relative = before
     if around is not None:
         w.emit(f"C.path = {around}")
+
+
+def _inside(s: ir.Split, case: ir.Case, at: str) -> str:
+    """Write which units run a case."""
+    inside = f"{at} >= np.int32({case.offset})"
+    held = s.outer[s.level]
+    if not case.rest:
+        return f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
+    if held.count is not None and not held.open:
+        # What is left over behind the last full group skips the statement.
+        end = case.offset + (held.count - case.offset) // case.size * case.size
+        return f"({inside}) & ({at} < np.int32({end}))"
+    return inside
 
 
 def partition(w: Writing, s: ir.Partition | ir.Claim) -> None:
@@ -229,10 +238,9 @@ def copied(w: Writing, s: ir.AsyncCopy, valid: str, read: str, first: str) -> st
     whole = ir.Load(s.source, s.source.view.elem, span=s.source.span)
     if valid == "None":
         return load(w, whole)
-    for i in s.source.index:
-        w.bind(expr(w, i))
+    known = evaluated_once(w, s.source.index)  # by all lanes
     value = w.bind("None")
-    with w.indented(f"if {read} is not False:"), masked(w, read):
+    with w.indented(f"if {read} is not False:"), masked(w, read), hoisting(w, known):
         if s.elements is None:
             w.emit(f"{value} = {load(w, whole)}")
         else:

@@ -13,7 +13,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import BLOCK1, Level, Place
+from snap._compiler.ir.types import BLOCK1, Level
 from snap.machine.lanes.boxes import BoxSpec
 from snap.machine.lanes.locals import Layout
 from snap.machine.lanes.tensor import TileSpec, WgmmaSpec
@@ -21,19 +21,6 @@ from snap.machine.source.actions import entering, group_of
 from snap.machine.source.bodies import arm, pause, sequence
 from snap.machine.source.expressions import dims, expr, masked, promises, registers, touched, tupled, view_of
 from snap.machine.source.writing import Writing
-
-
-def issuer(w: Writing, place: Place, every_block: bool = False) -> str:
-    """The lanes that issue for their group: the first thread of each; or of each block."""
-    parts = []
-    for level, held in place.levels:
-        if level is Level.GRID or (every_block and level is not Level.THREAD):
-            continue
-        at = w.position(level, w.relative[level])
-        within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
-        parts.append(f"({at}{within} == np.int32(0))")
-    first = w.once(" & ".join(parts), "k")
-    return w.bind(f"narrow({w.mask}, {first})", "m")
 
 
 def memory(w: Writing, a: ir.MemAccess) -> str:
@@ -48,7 +35,7 @@ def box_copy(w: Writing, s: ir.BoxCopy) -> None:
     tile, origin = s.tile.access, s.origin
     sites = [w.fault_site(a.span, a.handle.name) for a in (tile, origin)]
     spec = w.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
-    chosen = issuer(w, s.place, every_block=s.shared_out)
+    chosen = w.issuer(s.place, every_block=s.shared_out)
     with reducing(w, s), w.indented(f"if {chosen} is not False:"), masked(w, chosen):
         ends = f"{spec}, {memory(w, tile)}, {memory(w, origin)}, {chosen}, {promised(w, origin)}"
         if w.stepwise:
@@ -116,7 +103,7 @@ def async_commit(w: Writing, s: synced.AsyncCommit) -> None:
         case Engine.COPIES:
             w.emit(f"C.copies.commit({w.mask})")
         case Engine.BOXES:
-            chosen = issuer(w, s.place) if s.place is not None else w.mask
+            chosen = w.issuer(s.place) if s.place is not None else w.mask
             with w.indented(f"if {chosen} is not False:"):
                 w.emit(f"commit_bulk(C, {chosen})")
         case Engine.PRODUCTS:
@@ -195,7 +182,7 @@ def barrier_arrive(w: Writing, s: synced.MBarrierArrive) -> None:
 def barrier_expect(w: Writing, s: synced.MBarrierExpect) -> None:
     if not w.stepwise:
         return
-    chosen = issuer(w, s.place)
+    chosen = w.issuer(s.place)
     with w.indented(f"if {chosen} is not False:"):
         w.emit(
             f"expect_bytes(C, {barrier(w, s.barrier)}, {expr(w, s.slot)}, {s.bytes}, {chosen},"
@@ -208,7 +195,7 @@ def barrier_expect(w: Writing, s: synced.MBarrierExpect) -> None:
 
 
 def elect(w: Writing, s: synced.Elect) -> None:
-    chosen = issuer(w, s.place)
+    chosen = w.issuer(s.place)
     with w.indented(f"if {chosen} is not False:"):
         arm(w, s.body, chosen)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.walk import walk
-from snap.machine.source.expressions import expr
+from snap._compiler.ir.costs import of_statement
+from snap.machine.source.counted import executed
 from snap.machine.source.facts import leaves
-from snap.machine.source.variables import assign, declare_shared
 from snap.machine.source.writing import Writing
 
 _MOST_NESTED = 5
@@ -103,22 +102,8 @@ def separately(w: Writing, s: ir.Stmt) -> None:
 
 
 def together(w: Writing, s: ir.Stmt) -> None:
-    match s:
-        case ir.DeclareShared(obj):
-            declare_shared(w, obj)
-        case ir.Assign(target, value):
-            text = expr(w, value)
-            assign(w, target, text)
-            if isinstance(target, ir.MemTarget) or any(isinstance(part, ir.Load) for part in walk(value)):
-                pause(w)
-        case ir.Break():
-            w.mask = "False"
-        case ir.Continue():
-            w.emit(f"{w.loops[-1]} = union({w.loops[-1]}, {w.mask})")
-            w.mask = "False"
-        case ir.Assert(cond, message):
-            w.emit(f"C.check_assert({expr(w, cond)}, {w.mask}, {w.site(s.span, '')}, {message!r})")
-        case _ if type(s) in w.steps:
-            w.steps[type(s)](w, s)
-        case _:
-            raise TypeError(f"unknown statement {type(s).__name__}")
+    if type(s) not in w.steps:
+        raise TypeError(f"unknown statement {type(s).__name__}")
+    if w.counted:
+        executed(w, s, of_statement(s))
+    w.steps[type(s)](w, s)

@@ -11,13 +11,34 @@ from functools import partial
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.types import Array, Vector, scalar_of
-from snap._compiler.ir.walk import children, own_expressions, statements
+from snap._compiler.ir.walk import children, own_expressions, statements, walk
 from snap.machine.source.bodies import arm, pause
+from snap.machine.source.counted import stepped, tested
 from snap.machine.source.expressions import added, dims, expr, hoisting, masked, of_parameters, split_index, view
 from snap.machine.source.facts import GRID, continues, leaves, returns
+from snap.machine.source.variables import assign
 from snap.machine.source.writing import Writing
 
 # ---- control flow ---------------------------------------------------------------------------------------------------
+
+
+def assignment(w: Writing, s: ir.Assign) -> None:
+    assign(w, s.target, expr(w, s.value))
+    if isinstance(s.target, ir.MemTarget) or any(isinstance(part, ir.Load) for part in walk(s.value)):
+        pause(w)
+
+
+def asserted(w: Writing, s: ir.Assert) -> None:
+    w.emit(f"C.check_assert({expr(w, s.cond)}, {w.mask}, {w.site(s.span, '')}, {s.message!r})")
+
+
+def leave_loop(w: Writing, s: ir.Break) -> None:
+    w.mask = "False"
+
+
+def next_round(w: Writing, s: ir.Continue) -> None:
+    w.emit(f"{w.loops[-1]} = union({w.loops[-1]}, {w.mask})")
+    w.mask = "False"
 
 
 def branch(w: Writing, s: ir.If) -> None:
@@ -25,10 +46,12 @@ def branch(w: Writing, s: ir.If) -> None:
     leaving = leaves(s.then), leaves(s.other)
     if w.facts.varies(s.cond) == GRID:
         masks = w.mask, w.mask
+        tested(w, s, w.mask, w.mask)
         heads = f"if {cond}:", "else:"
     else:
         masks = w.fresh("m"), w.fresh("m")
         w.emit(f"{masks[0]}, {masks[1]} = branch({w.mask}, {cond})")
+        tested(w, s, w.mask, masks[0])
         heads = f"if {masks[0]} is not False:", f"if {masks[1]} is not False:"
     after = w.fresh("m") if any(leaving) else w.mask
     if any(leaving):
@@ -49,6 +72,7 @@ def loop_for(w: Writing, s: ir.For) -> None:
     uniform = max(map(w.facts.varies, (s.start, s.stop, s.step))) == GRID
     leaving = leaves(s.body)
     alive = w.bind(w.mask, "m") if leaving else w.mask
+    asked = w.bind(w.mask, "m") if w.counted else w.mask
     with invariants(w, s):
         if uniform:
             head = f"for {name} in span({start}, {stop}, {step}, {w.dtype(scalar_of(s.var.type))}):"
@@ -62,14 +86,18 @@ def loop_for(w: Writing, s: ir.For) -> None:
         with w.indented(head):
             if leaving and not uniform:
                 w.emit(f"{running} = overlap({running}, {alive})")
+            tested(w, s, asked, running, again=True)
+            if leaving and not uniform:
                 with w.indented(f"if {running} is False:"):
                     w.emit("continue")
             pause(w)
             end = loop_body(w, s.body, running)
+            stepped(w, s, end, asked)
             if leaving:
                 w.emit(f"{alive} = {end}" if uniform else f"{alive} = minus({alive}, minus({running}, {end}))")
                 with w.indented(f"if {alive} is False:"):
                     w.emit("break")
+    tested(w, s, asked, "False")
     after_loop(w, s.body)
 
 
@@ -100,11 +128,13 @@ def loop_while(w: Writing, s: ir.While) -> None:
         with masked(w, going):
             cond = expr(w, s.cond)
         if uniform:
+            tested(w, s, going, going)
             with w.indented(f"if not {cond}:"):
                 w.emit("break")
             running = going
         else:
             running = w.bind(f"narrow({going}, {cond})", "m")
+            tested(w, s, going, running)
             with w.indented(f"if {running} is False:"):
                 w.emit("break")
         w.emit(f"{count} += 1")
@@ -161,7 +191,7 @@ def invariants(w: Writing, loop: ir.For | ir.While):
     before = w.prepared
     w.prepared = dict(before)
     with hoisting(w, found):
-        if not w.stepwise:
+        if w.prepares:
             for e in loads:
                 prepare(w, e, changed)
         yield

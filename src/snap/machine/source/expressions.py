@@ -8,7 +8,7 @@ Non-goals: statements (statements.py).
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -71,11 +71,16 @@ def hoisting(w: Writing, more: dict[int, str]):
     w.hoisted = before
 
 
+def evaluated_once(w: Writing, operands: Iterable[ir.Expr]) -> dict[int, str]:
+    """Bind operands that are used more than once: for `hoisting`."""
+    return {id(part): w.bind(expr(w, part)) for part in operands}
+
+
 def lanewise(w: Writing, e: ir.Unary | ir.Binary | ir.Math | ir.Cast) -> str:
     """An operation on vectors, component by component; each operand is evaluated once."""
     type = typing.cast(Vector, e.type)
     operands = children(e)
-    with hoisting(w, {id(part): w.bind(expr(w, part)) for part in operands}):
+    with hoisting(w, evaluated_once(w, operands)):
         made = [replace(with_expressions(e, partial(_component, k)), type=type.elem) for k in range(type.lanes)]
         w.alive += made  # what is known of a node goes by its identity
         return f"({', '.join(map(partial(plain, w), made))},)"
@@ -359,9 +364,10 @@ def load(w: Writing, e: ir.Load) -> str:
 
 def check_claims(w: Writing, a: ir.MemAccess, write: bool, atomic: bool = False, first: str = "None") -> None:
     """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory), and those
-    that are watched.  first, atomic: as `Lanes.claim` has them.
+    that are watched; neither is where accesses are counted, since that would evaluate their indices again.  first,
+    atomic: as `Lanes.claim` has them.
     """
-    if a.block is not None:
+    if a.block is not None or w.counted:
         return
     claims, borrowed = promises(w, a.handle)
     site = w.site(a.span, a.handle.name)
@@ -426,7 +432,7 @@ def fixed_access(w: Writing, a: ir.MemAccess) -> tuple[str, list[SignedTerms]] |
     """
     if (
         not w.function.kernel
-        or w.stepwise
+        or not w.prepares
         or a.block is not None
         or not (a.view.shape is None or of_parameters(w, a.view.shape))
     ):

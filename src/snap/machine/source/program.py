@@ -35,15 +35,16 @@ from snap.machine.source.statements import STEPS, text
 from snap.machine.source.writing import Writing
 
 _KEPT = 64
-_programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
+_programs: OrderedDict[tuple[int, bool, bool, bool], Program] = OrderedDict()
 
 
 class Program:
     """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in
-    which threads that wait do so each on its own.
+    which threads that wait do so each on its own; where `counted`, one whose lanes count what they execute
+    (counting.py).
     """
 
-    def __init__(self, kernel: synced.AnyFunction, stepwise: bool, apart: bool = False):
+    def __init__(self, kernel: synced.AnyFunction, stepwise: bool, apart: bool = False, counted: bool = False):
         self.kernel = kernel  # also keeps its identity from being reused
         namespace = dict(_NAMESPACE)
         kernel = with_numbers(kernel, Numbers())  # whatever it went through before
@@ -54,9 +55,11 @@ class Program:
         own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
             self.source = "\n\n".join(
-                text(Writing(f, names, namespace, stepwise, self.waiting, own_way, speaks, STEPS)) for f in functions
+                text(Writing(f, names, namespace, stepwise, self.waiting, own_way, speaks, STEPS, counted))
+                for f in functions
             )
-        filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
+        kinds = ("stepwise" * stepwise, "apart" * apart, "counted" * counted)
+        filename = f"<snap {' '.join(filter(None, (kernel.name, *kinds)))} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
         self.run: Callable = namespace[names[kernel.uid]]
@@ -75,11 +78,11 @@ class Program:
         )
 
 
-def program_for(kernel: synced.AnyFunction, stepwise: bool, apart: bool = False) -> Program:
-    key = (id(kernel), stepwise, apart)
+def program_for(kernel: synced.AnyFunction, stepwise: bool, apart: bool = False, counted: bool = False) -> Program:
+    key = (id(kernel), stepwise, apart, counted)
     found = _programs.get(key)
     if found is None:
-        found = _programs[key] = Program(kernel, stepwise, apart)
+        found = _programs[key] = Program(kernel, stepwise, apart, counted)
         while len(_programs) > _KEPT:
             _programs.popitem(last=False)
     else:

@@ -23,10 +23,19 @@ from snap.machine.source.asynchronous import (
     wgmma,
 )
 from snap.machine.source.bodies import pause, sequence
-from snap.machine.source.control import branch, leave, loop_for, loop_while
+from snap.machine.source.control import (
+    asserted,
+    assignment,
+    branch,
+    leave,
+    leave_loop,
+    loop_for,
+    loop_while,
+    next_round,
+)
 from snap.machine.source.expressions import bind_views, expr, storage
 from snap.machine.source.facts import returns
-from snap.machine.source.variables import declare
+from snap.machine.source.variables import declare, declare_shared
 from snap.machine.source.writing import Step, Writing
 
 _ELSEWHERE = "elsewhere"  # the mask of what was declared outside of the function
@@ -73,9 +82,14 @@ def print_line(w: Writing, s: ir.Print) -> None:
     pause(w)
 
 
-# What writes each kind of statement; the few others are in `bodies.together`.
+# What writes each kind of statement.
 STEPS: dict[type, Step] = {
     ir.Declare: declare,
+    ir.DeclareShared: declare_shared,
+    ir.Assign: assignment,
+    ir.Assert: asserted,
+    ir.Break: leave_loop,
+    ir.Continue: next_round,
     ir.If: branch,
     ir.While: loop_while,
     ir.For: loop_for,

@@ -136,7 +136,8 @@ def store(w: Writing, a: ir.MemAccess, value: str) -> None:
         w.emit(f"{view}.store({place_of(w, a)}, {value}, {site})")
 
 
-def declare_shared(w: Writing, obj: ir.MemObject) -> None:
+def declare_shared(w: Writing, s: ir.DeclareShared) -> None:
+    obj = s.obj
     first, *rest = ir.extents(obj.shape)
     size: object = obj.elem.bytes * math.prod(rest) * first
     if obj.extent is not None:

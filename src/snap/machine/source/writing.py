@@ -48,13 +48,15 @@ class Writing:
         own_way: dict[int, Privilege],
         speaks: bool,
         steps: Mapping[type, Step],
+        counted: bool = False,
     ):
         """waiting: loops that end by what others do; own_way: statements that each thread, or each such part of
         a warp, runs on its own (schedule/spinning.py).  speaks: whether it is of interest what comes before a release,
-        or after an acquire (schedule/spoken.py).  steps: what writes each kind of statement.
+        or after an acquire (schedule/spoken.py).  steps: what writes each kind of statement.  counted: whether what is
+        executed is counted (counting.py).
         """
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
-        self.speaks, self.steps = speaks, steps
+        self.speaks, self.steps, self.counted = speaks, steps, counted
         self.waiting, self.own_way = waiting, own_way
         self.declared: dict[int, str] = {}
         self.flow = 0  # the arm or loop body being emitted
@@ -76,6 +78,11 @@ class Writing:
         self.relative = self.facts.positions.start
         self.claims: dict[int, tuple[PartClaim, ...]] = {}
         self.borrowed: dict[int, str] = {}
+
+    @property
+    def prepares(self) -> bool:
+        """Tell whether one access may stand for many, its index checked once: not where each is logged or counted."""
+        return not self.stepwise and not self.counted
 
     # ---- writing ----
 
@@ -161,6 +168,18 @@ class Writing:
         if stride:
             return self.once(GroupShape(n, Stride(*stride)).member(parent, SOURCE), "r")
         return self.once(f"{parent} {'%' if op == 'group' else '-'} np.int32({n})", "r")
+
+    def issuer(self, place: Place, every_block: bool = False) -> str:
+        """Bind the lanes that issue for their group: the first thread of each; or of each block."""
+        parts = []
+        for level, held in place.levels:
+            if level is Level.GRID or (every_block and level is not Level.THREAD):
+                continue
+            at = self.position(level, self.relative[level])
+            within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
+            parts.append(f"({at}{within} == np.int32(0))")
+        first = self.once(" & ".join(parts), "k")
+        return self.bind(f"narrow({self.mask}, {first})", "m")
 
     def unit_id(self, e: ir.UnitId) -> str:
         relative = self.facts.positions.of(e) or self.relative

@@ -3,12 +3,8 @@
 Input: accesses as they happen.  Output: `Counters`.  Rules:
 
 - A *request* is one instruction of one warp of which a thread acts.
-- A *sector* is an aligned 32 bytes of global memory; a request counts each that it touches once
-  (`l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` and `_st.sum`).
-- A *wavefront* is what shared memory does at once: one word of 4 bytes from each of 32 banks.  Threads that touch one
-  word share it.  Accesses of 8 bytes go by half warps, those of 16 by quarters (`_parts`).  A *bank conflict* is a
-  wavefront more than one for each such part that has a thread
-  (`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `_st.sum`).
+- What a request costs is said in machine/requests.py: sectors (`l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` and
+  `_st.sum`), wavefronts, and bank conflicts (`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `_st.sum`).
 
 Registers are no part of PTX, which has as many as it likes: ptxas chooses them.  Non-goals: time, hits and misses.
 """
@@ -20,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.machine import requests as rules
 from snap.ptx.machine.lanes import Lanes, Shape
 from snap.ptx.program.resolve import Constant
 from snap.ptx.watch.observer import Touch, Watch, joined
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from snap.ptx.program.resolve import Function, Instruction, Program
 
 WARP = 32
-SECTOR, BANKS, WORD = 32, 32, 4
 
 
 @dataclass(slots=True)
@@ -98,7 +94,7 @@ class Counting(Watch):
         word = KINDS.get(one.parts[0])
         if word is None:  # tensor cores do not go through these units
             return
-        atomic = word in ("atomic", "reduction")
+        atomic, copy = word in ("atomic", "reduction"), word == "copy"
         for space in ("global", "shared"):
             # An atomic is one request, although it is done as a read and a write.
             mine = [
@@ -107,11 +103,12 @@ class Counting(Watch):
             if not mine:
                 continue
             kind = self.machine.counters.accesses.setdefault(f"{space} {word}", Requests())
-            for t in [_all(mine)] if atomic else joined(mine):
+            # So is a copy, of which each thread reads as much as it says.
+            for t in [_all(mine)] if atomic or copy and space == "global" else joined(mine):
                 if space == "global":
                     _sectors(kind, t)
                 else:
-                    _conflicts(kind, t, one.parts[0] in ("ldmatrix", "stmatrix"), word == "load")
+                    _conflicts(kind, t, word == "load" and one.parts[0] != "ldmatrix")
 
 
 def _all(touches: list[Touch]) -> Touch:
@@ -122,43 +119,15 @@ def _all(touches: list[Touch]) -> Touch:
 
 
 def _sectors(kind: Requests, t: Touch) -> None:
-    warp, span = t.lanes // WARP, np.arange(0, t.width, SECTOR)
-    sector = (t.at[:, None] + span) // SECTOR
-    kind.requests += len(np.unique(warp))
-    kind.sectors += len(np.unique(warp[:, None] << 44 | sector))
+    kind.requests += rules.requests(t.lanes).total
+    kind.sectors += rules.sectors(t.at, t.lanes, t.width).total
 
 
-def _parts(t: Touch, load: bool) -> np.ndarray:
-    """Number the lanes that shared memory serves together: all of a warp; for 8 bytes its halves, for 16 its quarters.
-    A load takes two of these at once where all lanes of the warp that lie one apart, or all that lie two apart, are at
-    the same place, or one of them does not act.
-    """
-    together = WARP * WORD // max(t.width, WORD)
-    if together >= WARP or not load:
-        return t.lanes // min(together, WARP)
-    _, warp = np.unique(t.lanes // WARP, return_inverse=True)
-    at = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
-    at[warp, t.lanes % WARP] = t.at
-    alike = np.zeros(len(at), bool)
-    for apart in (1, 2):
-        other = at[:, np.arange(WARP) ^ apart]
-        alike |= ((at == other) | (at < 0) | (other < 0)).all(axis=1)
-    return np.where(alike[warp], t.lanes // (2 * together) * 2, t.lanes // together)
-
-
-def _conflicts(kind: Requests, t: Touch, matrix: bool, load: bool) -> None:
-    """matrix: rows of 16 bytes, whose addresses eight lanes each give."""
-    kind.requests += len(np.unique(t.lanes // WARP))
-    part = t.lanes // 8 if matrix else _parts(t, load)
-    word = (t.at[:, None] // WORD + np.arange(max(t.width // WORD, 1))).reshape(-1)
-    part = np.repeat(part, max(t.width // WORD, 1))
-    distinct = np.unique(part << 40 | word)
-    bank = (distinct >> 40) * BANKS + (distinct & (1 << 40) - 1) % BANKS
-    banks, count = np.unique(bank, return_counts=True)
-    starts = np.flatnonzero(np.append(True, np.diff(banks // BANKS) != 0))
-    most = np.maximum.reduceat(count, starts)
-    kind.wavefronts += int(most.sum())
-    kind.conflicts += int((most - 1).sum())
+def _conflicts(kind: Requests, t: Touch, joins: bool) -> None:
+    kind.requests += rules.requests(t.lanes).total
+    fronts, conflicts = rules.wavefronts(t.at, t.lanes, t.width, joins)
+    kind.wavefronts += fronts.total
+    kind.conflicts += conflicts.total
 
 
 def resources(program: Program, entry: Function, shape: Shape, shared: int) -> Resources:

@@ -1,35 +1,44 @@
-"""Find a kernel's data races for arguments that are written on the command line: `snap races FILE:KERNEL`.
+"""Run one kernel with arguments that are written on the command line: `snap races`, `snap measure`.
 
-Input: one kernel and the words of its arguments.  Output: the races that runs show.  Invariant: what the kernel itself
-does wrong is reported without frames of Snap.  Non-goals: finding arguments; proofs (`snap prove`) need none.
+Input: the kernels that were asked for, the words of the arguments, the number of blocks.  Output: `AskedLaunch`, and
+what a function makes of it.  Invariant: what the kernel itself does wrong is reported without frames of Snap.
+Non-goals: reading words (arguments.py).
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import typer
 
+from snap.api import SnapFunction
 from snap.cli.arguments import HELP, parse_arguments, three
 from snap.cli.kernels import ChosenKernel
 from snap.cli.reporting import usage, usage_error
 from snap.diag.render import render, wants_color
 from snap.helptext import described
 
-if TYPE_CHECKING:
-    from snap.machine.errors import Race
+Launched = TypeVar("Launched")
 
 
-def races_of(
-    kernels: list[ChosenKernel], words: list[str], grid: str, seeds: int, seconds: float | None
-) -> tuple[list[Race], str]:
-    """Find the races; the kernel's name comes with them."""
-    from snap.machine.errors import MachineError
+@dataclass(frozen=True, slots=True)
+class AskedLaunch:
+    """blocks: None where the decorator says it."""
 
+    name: str
+    function: SnapFunction
+    args: list[object]
+    blocks: Any
+
+
+def asked(kernels: list[ChosenKernel], words: list[str], grid: str, what: str) -> AskedLaunch:
+    """Match the words with the parameters of the kernel; what: what is done with one kernel."""
     if len(kernels) > 1:
         names = ", ".join(one.name for one in kernels)
-        usage_error(f"races are looked for in one kernel, and the file has {names}: say which, FILE:{kernels[0].name}")
+        usage_error(f"{what}, and the file has {names}: say which, FILE:{kernels[0].name}")
     (chosen,) = kernels
     function = chosen.function.specialize(**chosen.values) if chosen.values else chosen.function
     given = usage(parse_arguments, words)
@@ -40,9 +49,15 @@ def races_of(
     if not grid and function.definition.requires.blocks is None:
         usage_error(f"--blocks is missing: the decorator of `{chosen.name}` does not say how many blocks it has")
     dims: Any = usage(three, "--blocks", grid) if grid else None
+    return AskedLaunch(chosen.name, function, given, dims[0] if dims and len(dims) == 1 else dims)
+
+
+def launched(run: Callable[[], Launched]) -> Launched:
+    """Run it; a launch that is refused is an error of the command line, a fault one of the program."""
+    from snap.machine.errors import MachineError
+
     try:
-        blocks = dims[0] if dims and len(dims) == 1 else dims
-        return function.races(*given, blocks=blocks, seeds=seeds, seconds=seconds), chosen.name
+        return run()
     except TypeError as wrong:  # a LaunchError is one
         usage_error(str(wrong))
     except MachineError as error:

@@ -14,9 +14,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
 FOLDERS = ("_compiler/sync", "_compiler/check", "_compiler/ir", "machine", "_compiler/analysis")
 # file: how often, and why
 SOUND = {
-    "_compiler/analysis/linear/overlap.py": (9, "forms that are shared: the table that hands them out keeps them, and a memo of one renaming keeps what it renames; shapes of footprints, which only decide what is asked first"),
+    "_compiler/analysis/linear/overlap.py": (8, "forms that are shared: the table that hands them out keeps them, and a memo of one renaming keeps what it renames; shapes of footprints, which only decide what is asked first"),
     "_compiler/analysis/linear/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
-    "_compiler/check/memory/parts.py": (6, "accesses of a body that is held while it is walked"),
+    "_compiler/check/memory/parts.py": (8, "accesses and statements of a body that is held while it is walked"),
     "_compiler/check/memory/certain.py": (2, "accesses of a body that is held while it is walked"),
     "_compiler/check/core/state.py": (1, "statements of the untyped tree, which the definition holds"),
     "_compiler/check/memory/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
@@ -30,6 +30,7 @@ SOUND = {
     "machine/source/positions.py": (3, "expressions of the function that is translated"),
     "machine/source/program.py": (1, "kernels, which the program kept under that key keeps"),
     "machine/schedule/spoken.py": (2, "acquires of a launch, which its table holds"),
+    "machine/schedule/handed.py": (2, "what threads know, within one call"),
     "machine/schedule/races.py": (3, "copies in flight, kept by the entries that name them"),
     "machine/reference.py": (2, "programs, kept by the lanes under that key"),
     "machine/source/control.py": (5, "expressions of the function that is translated"),

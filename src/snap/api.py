@@ -104,11 +104,6 @@ class SnapFunction(ByName):
             self.definition.made.setdefault(INSTANCES, {})[key] = values
         return found
 
-    def _instances(self) -> list[dict[str, object]]:
-        """List the values for which it was checked, by this name or another one."""
-        made = self.definition.made.get(INSTANCES, {}).values()
-        return [values for values in made if all(values[name] == value for name, value in self.bound.items())]
-
     @_told
     def specialize(self, **constexprs: object) -> SnapFunction:
         """Fix some constexpr parameters.  The result is checked now if all of them are fixed."""

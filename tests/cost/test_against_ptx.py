@@ -31,6 +31,7 @@ DIFFER: dict[str, dict[str, str]] = {
         "block_1024", "block_33", "block_96", "block_sums", "claims", "device_returns", "pure_functions", "shared_sizes", "types_and_sizes")},
     **{f"ok/{name}": {FRONTS: MERGED, CONFLICTS: MERGED} for name in ("async_copies", "lookback_scan", "sgemm_pipelined", "shared_scopes", "stmatrix")},
     **{f"ok/{name}": {FRONTS: ONCE} for name in ("block_1", "called_twice", "group_loops", "instructions")},
+    "ok/branches_on_types": {LD: ONCE, ST: ONCE, FRONTS: MERGED, CONFLICTS: MERGED},
     "ok/cache_hints": {CONFLICTS: NARROWED},
     "ok/conditional_calls": {LD: ONCE, ST: ONCE},
     "ok/conjugate_gradient": {LD: MEMORY, ST: MEMORY, FRONTS: MEMORY},

@@ -21,11 +21,10 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.costs import CostEvent
 from snap._compiler.ir.hardware import SECTOR, WARP, WIDEST
-from snap._compiler.ir.operations import MemoryOrder
 from snap._compiler.ir.walk import callees, statements
 from snap.machine import requests
 from snap.machine.lanes.boxes import Boxes
-from snap.machine.lanes.lanes import FaultSite, LogKind, MachineLaunch
+from snap.machine.lanes.lanes import FaultSite, LogKind, MachineLaunch, Ordering
 from snap.machine.lanes.printing import silent
 from snap.machine.lanes.storage import Record, SharedStorage, StorageView
 from snap.machine.reference import BlockLanes, make_lanes, ran
@@ -135,9 +134,7 @@ class CountingLanes(BlockLanes):
         made.record, made.swizzle = self.told, self.swizzles[uid]
         return made
 
-    def record(
-        self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
-    ) -> None:
+    def record(self, view: StorageView, cells, width: int, m, kind: LogKind, order: Ordering, site: FaultSite) -> None:
         """Count an access, 16 bytes of each lane at a time.  Rows of matrices are wider than the elements they are
         named by.
         """

@@ -7,7 +7,6 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from snap._compiler.frontend.definition import INSTANCES
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap.api import SnapFunction
@@ -106,8 +105,7 @@ def choose(
 
 def _instances(kernel: SnapFunction, given: dict[str, object], among: list[SnapFunction]) -> list[ChosenKernel]:
     """List the instances of a generic kernel that the file has launched or specialized, without a name of their own."""
-    checked = kernel.definition.made.get(INSTANCES, {}).values()
-    made = [values for values in checked if all(values[name] == value for name, value in kernel.bound.items())]
+    made = kernel.definition.instances(kernel.bound)
     named = [one.bound for one in among if one.definition is kernel.definition and not one.generic]
     return [
         ChosenKernel(kernel, {name: values[name] for name in kernel.generic})

@@ -89,6 +89,11 @@ class Definition:
     records: RecordSignature | None = None
     uses_records: bool = False
 
+    def instances(self, bound: Mapping[str, object]) -> list[dict[str, object]]:
+        """List the values for which it was checked, of those that are bound so."""
+        made = self.made.get(INSTANCES, {}).values()
+        return [values for values in made if all(values[name] == value for name, value in bound.items())]
+
 
 @record
 class Specialization:

@@ -53,7 +53,7 @@ def test_the_wheel_has_every_file(wheel):
     metadata = next(zipfile.ZipFile(wheel).read(name).decode() for name in packed if name.endswith("/METADATA"))
     for extra in ("gpu", "prove", "torch", "all"):
         assert f"Provides-Extra: {extra}\n" in metadata
-    assert 'Requires-Dist: snap-gpu[gpu,prove,torch]; extra == "all"' in metadata
+    assert 'Requires-Dist: snap-gpu[cudac,gpu,prove,torch]; extra == "all"' in metadata
 
 
 def test_an_empty_environment_runs_the_first_kernel(wheel, tmp_path):

@@ -95,7 +95,7 @@ def main() -> int:
         total = 0
         with multiprocessing.Pool(given.jobs, maxtasksperchild=20) as pool:
             for path, found in zip(files, pool.imap(look, files)):
-                for name, why, code in found:
+                for _, why, code in found:
                     total += 1
                     taken += not why
                     if why:

@@ -63,7 +63,9 @@ class Draw:
         r, e = self.random, self.expression
         inside = lambda body: ["    " + line for line in body]  # noqa: E731
         form = r.random()
-        if form < 0.25 or depth == 0:
+        if depth == 0:
+            form *= 0.58
+        if form < 0.25:
             type, name = r.choice(TYPES), self.name()
             line = f"{type} {name} = {e()};"
             self.names.append((type, name))
@@ -72,6 +74,8 @@ class Draw:
             to = self.target()
             wraps = to is not None and dict((n, t) for t, n in self.names)[to] in ("unsigned int", "unsigned long long", "short", "unsigned char")
             ops = "= += -= ^= |= &=" if wraps else "= ^= |= &="
+            if to is not None and r.random() < 0.15:
+                return [f"{to} >>= {e(1)} & 7;"]
             return [f"{to} {r.choice(ops.split())} {e()}{' & 0xffff' if wraps else ''};"] if to else []
         if form < 0.5:
             to = self.target()

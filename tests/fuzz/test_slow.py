@@ -24,6 +24,7 @@ BEYOND = {
     "instructions": "a function without @requires",
     "conjugate_gradient": "the value of `block_sum`|intrinsic.count_block",
     "grid_dimensions": "a grid of several dimensions",
+    "branches_on_types": "`f32` as a value",
 }
 INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their last bit: held to what the program itself allows
 LONG = {"attention", "hgemm", "hgemm_cluster", "cluster_panels", "cluster_rows", "sgemm_pipelined", "boxes", "matmul_bf16", "turns", "tf32_boxes"}

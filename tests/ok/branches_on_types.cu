@@ -23,13 +23,15 @@ extern "C" __global__ void __launch_bounds__(32) totals(const __half* __restrict
     for (int k = 0; k < 2; ++k) {
         s[2 * t + k] = (unsigned char)(k + 1);
     }
+    // s: written at line 32, read at line 39 by another thread of the warp
+    __syncwarp();
     alignas(4) __half v[4] = {};
     #pragma unroll
     for (int k = 0; k < 4; ++k) {
         v[k] = x[t * 4 + k];
     }
     y[t] = total(v);
-    words[t] = 220 + (int)s[2 * t + 1];
+    words[t] = 220 + (int)s[2 * (31 - t) + 1];
 }
 
 // ==== totals 1 ====
@@ -54,12 +56,14 @@ extern "C" __global__ void __launch_bounds__(32) totals(const double* __restrict
     for (int k = 0; k < 8; ++k) {
         s[8 * t + k] = (unsigned char)(k + 1);
     }
+    // s: written at line 32, read at line 39 by another thread of the warp
+    __syncwarp();
     double v[4] = {};
     #pragma unroll
     for (int k = 0; k < 4; ++k) {
         v[k] = x[t * 4 + k];
     }
     y[t] = total(v);
-    words[t] = 810 + (int)s[8 * t + 7];
+    words[t] = 810 + (int)s[8 * (31 - t) + 7];
     words[t] += 10000;
 }

@@ -36,7 +36,7 @@ def totals(x: ptr(const(T), (32, N)), y: ptr(float, (32,)), words: ptr(int, (32,
                 v[k] = x[t, k]
             y[t] = total(v)
             per: constexpr(int) = WORD / T.bytes if T.bytes < WORD else 1
-            words[t] = (T.bits * N + 31) / 32 * 100 + per * 10 + int(s[T.bytes * t + T.bytes - 1])
+            words[t] = (T.bits * N + 31) / 32 * 100 + per * 10 + int(s[T.bytes * (31 - t) + T.bytes - 1])
             if T != f32 and T != f16 and float4.bytes == 16:
                 words[t] += 10000
 

@@ -112,7 +112,7 @@ def test_nothing_refuses_after_the_gate():
     """Of sync/, no module of a pass after `choose barriers`; of the stages that follow, none.  What is refused has a code that the gate's passes name."""
     found = {module: codes for module, codes in raisers(SOURCE).items() if module.removeprefix("_compiler/").split("/")[0] not in MAY_REFUSE}
     in_sync = {module for module in found if module.startswith("_compiler/sync/")}
-    assert set(found) - in_sync == {"machine/errors.py", "_compiler/ir/printed.py", "ptx/errors.py"}
+    assert set(found) - in_sync == {"machine/errors.py", "_compiler/ir/printed.py", "ptx/errors.py", "cudac/errors.py"}
     assert not in_sync & {f"_compiler/sync/{name}.py" for name in BEHIND}
     assert set().union(*(found[module] for module in in_sync)) == {code for one in PASSES for code in one.refuses}
 

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(64) points(const Point* in, Pair* out, int n) 
     swap(p, q);
     Point own[2] = {};
     own[1] = moved(q, 0.5f);
-    own[0].x = p.y;
+    own[0].x = q.tag == tile[63 - threadIdx.x].tag ? p.y : -1.0f;  // what `moved` changed was its own
     if (i < n) {
         out[i].first = own[1];
         out[i].first.y = own[0].x + scale[i % 3];

@@ -14,7 +14,6 @@ MUTANTS = [
         ("`continue` steps", "statements.py", "    s.out += s.steps[-1] or ()\n", "", DRAWN),
         ("a case falls through", "statements.py", "            test: ir.Expr = on\n", "            test: ir.Expr = constant(False, BOOL, span)\n", DRAWN),
         ("x++ is what x was", "expressions.py", '            old = s.keep(old, type, span)\n', "            pass\n", DRAWN),
-        ("a shift has the type of its left side", "expressions.py", 'shared = promoted(type) if op in ("<<", ">>") else', 'shared = common(type, by.type) if op in ("<<", ">>") else', DRAWN),
         ("a return leaves the loops around it", "statements.py", "        s.out.append(ir.If(ir.Read(s.calls[-1].done, BOOL, span=span), (ir.Break(span=span),), (), span=span))\n", "        pass\n", DRAWN),
         ("threads lie row by row", "expressions.py", "number((1, x, x * y)[k])", "number((1, y, x * y)[k])", "tests/cudac/test_programs.py::test_blocks_of_three_dimensions"),
         ("fields have their places", "memory.py", "        offset = added(offset, constant(more // b, I64, span))\n", "        pass\n", STRUCTS),

@@ -1,4 +1,4 @@
-"""How many kernels of a folder's .cu files the front end takes: `python benchmarks/cudac/accepted.py FOLDER ...`.
+"""Count the kernels of a folder's .cu files that the front end takes: `python benchmarks/cudac/accepted.py FOLDER ...`.
 
 Nothing is fetched, and nothing is run.  Every kernel that a file defines is asked for by itself, templates by an instance that the file launches; a block
 has 256 threads where neither `__launch_bounds__` nor a launch says its shape.  What is refused is listed by its reason, the most frequent one first.
@@ -27,7 +27,7 @@ CONCRETE = re.compile(r"\s*(-?\d+|true|false|(unsigned |long |signed )*(int|char
 
 
 def instance(text: str, name: str, template) -> str:
-    """What a file's own launches give a template, where these are numbers and types; else 16 and float."""
+    """Choose what a file's own launches give a template, where these are numbers and types; else 16 and float."""
     for given in re.findall(r"\b" + re.escape(name) + r"\s*<([^<>;(){}]*)>\s*<<<", text):
         if all(CONCRETE.fullmatch(part) for part in given.split(",")):
             return f"{name}<{given}>"

@@ -113,3 +113,34 @@ def test_bounds_that_move(tmp_path):
     out = np.zeros(32, np.int32)
     cudac.load(file, "k")[1](out, 10)
     assert (out == 10 + 8 + 6 + 4).all()
+
+
+def ran(tmp_path, text: str, grid=1, n: int = 64) -> np.ndarray:
+    file, out = tmp_path / "a.cu", np.full(n, -7, np.int32)
+    file.write_text(text)
+    cudac.load(file, "k", block=32)[grid](out)
+    return out
+
+
+def test_the_right_side_of_an_assignment_comes_first(tmp_path):
+    body = "int i = 2; a[i++] = i; a[i++] += i * 10; a[0] = i; __syncwarp();"
+    out = ran(tmp_path, f"__global__ void k(int* a) {{ if (threadIdx.x == 0) {{ a[3] = 0; }} __syncwarp(); if (threadIdx.x == 0) {{ {body.replace('__syncwarp();', '')} }} }}\n")
+    assert list(out[:5]) == [4, -7, 2, 30, -7]
+
+
+def test_blocks_are_numbered_row_by_row_in_any_grid(tmp_path):
+    """Where the text asks for the first index alone, and where a macro hides the second one."""
+    out = ran(tmp_path, "__global__ void k(int* a) { if (threadIdx.x == 0) atomicAdd(&a[blockIdx.x], 1); }\n", (2, 3))
+    assert list(out[:3]) == [-4, -4, -7]
+    out = ran(tmp_path, "#define ROW blockIdx.y\n__global__ void k(int* a) { if (threadIdx.x == 0) atomicAdd(&a[ROW], 1); }\n", (2, 3))
+    assert list(out[:4]) == [-5, -5, -5, -7]
+
+
+def test_a_function_without_arguments_gives_its_struct(tmp_path):
+    text = "struct S { int x, y; };\n__device__ S made() { S s = {3, 4}; return s; }\n__global__ void k(int* a) { S s = made(); a[threadIdx.x] = s.x + s.y; }\n"
+    assert (ran(tmp_path, text)[:32] == 7).all()
+
+
+def test_enumerations_have_their_own_type(tmp_path):
+    text = "enum E : unsigned char { A = 255 };\n__global__ void k(int* a) { E e = A; a[threadIdx.x] = (E)(e + 2); }\n"
+    assert (ran(tmp_path, text)[:32] == 1).all()

@@ -9,7 +9,7 @@ pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
 from snap import SnapError, cudac  # noqa: E402
 
-HEAD = "__device__ int again(int n) { return n ? again(n - 1) : 0; }\nstruct Bits { int a : 3; };\nunion Both { int i; float f; };\n"
+HEAD = "__device__ int again(int n) { return n ? again(n - 1) : 0; }\nstruct Bits { int a : 3; };\nunion Both { int i; float f; };\nstruct Made { int x; __device__ Made() { x = 5; } };\nstruct Set { int x = 5; };\nstruct Row { int v[2]; int y; };\n"
 
 
 def kernel(body: str, parameters: str = "int* a, int n", head: str = "") -> str:
@@ -29,6 +29,10 @@ REFUSED = {
     "some lanes": ("a[0] = __shfl_down_sync(0xff, n, 1);", "a mask of some lanes"),
     "a pointer as a number": ("a[0] = (int)(long long)a;", "`int *`"),
     "a lambda": ("auto f = [](int x) { return x; }; a[0] = f(n);", ""),
+    "a constructor": ("Made m; a[0] = m.x;", "`Made`"),
+    "a first value of a field": ("Set s; a[0] = s.x;", "`Set`"),
+    "a static variable": ("static int x; a[0] = x;", "static"),
+    "an array in an initializer": ("Row r = {{1, 2}, 3}; a[0] = r.y;", "initializer"),
     "new": ("int* p = new int[4]; a[0] = p[0];", ""),
 }
 
@@ -42,7 +46,7 @@ def test_outside_the_subset(what, tmp_path):
         cudac.load(file, "k")
     error = refused.value.diagnostic
     assert error.code in ("CUDAC001", "CUDAC003") and says in error.message, error.message
-    assert error.span.filename == str(file) and 1 <= error.span.line <= 8
+    assert error.span.filename == str(file) and 1 <= error.span.line <= 12
     out = np.zeros(64, np.int32)
     cudac.load(file, "fine")[1](out)
     assert out.all()

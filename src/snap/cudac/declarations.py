@@ -46,6 +46,8 @@ ALIGNED = 16  # bytes
 def declare(s: KernelText, cursor: Any) -> None:
     span, type = span_of(cursor), cursor.type
     canonical = type.get_canonical()
+    if cursor.storage_class.name == "STATIC" and not (canonical.is_const_qualified() or is_array(type)):
+        raise outside("a static variable", cursor)
     first = next((c for c in reversed(list(cursor.get_children())) if c.kind.is_expression()), None)
     if any(c.kind.name == "CUDASHARED_ATTR" for c in cursor.get_children()):
         _shared(s, cursor, span)
@@ -71,7 +73,13 @@ def declare(s: KernelText, cursor: Any) -> None:
 
 def _default(first: Any) -> bool:
     """Return whether an initializer is the default constructor, which leaves things as they are."""
-    return first.kind.name == "CALL_EXPR" and not list(first.get_arguments())
+    made = first.referenced
+    return (
+        first.kind.name == "CALL_EXPR"
+        and not list(first.get_arguments())
+        and made is not None
+        and made.kind.name == "CONSTRUCTOR"
+    )
 
 
 def _array(s: KernelText, cursor: Any, first: Any | None, span: Span) -> None:

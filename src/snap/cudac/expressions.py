@@ -19,6 +19,7 @@ from snap.cudac.state import (
     ArrayElement,
     ArrayRegisters,
     CArray,
+    CLvalue,
     CPointer,
     CVariable,
     KernelText,
@@ -124,6 +125,7 @@ def position(s: KernelText, word: str, axis: str, cursor: Any) -> ir.Expr:
         t = ir.UnitId(THREAD1, s.inside, I32, span=span)
         x, y, _ = s.block
         return digit(t, number((1, x, x * y)[k]), number(s.block[k]), all(n == 1 for n in s.block[k + 1 :]))
+    s.several |= k > 0
     if not s.extents:
         if word == "gridDim":
             return ir.Read(s.count, I32, span=span) if k == 0 else number(1)
@@ -257,10 +259,19 @@ def assigned(s: KernelText, cursor: Any, left: Any, right: Any) -> ir.Expr:
         given = struct(s, right)
         copied(s, lvalue(s, left), given, span)
         return constant(0, I32, span)
-    new = value(s, right)
-    at = lvalue(s, left)
+    new, at = _then(s, value(s, right), left)
     store(s, at, as_type(new, element(left.type, left), span), span)  # type: ignore[arg-type]
     return read(at, span)  # type: ignore[arg-type]
+
+
+def _then(s: KernelText, right: ir.Expr, left: Any) -> tuple[ir.Expr, CLvalue | CArray]:
+    """The right side of an assignment, kept where finding the left one changes something: `a[i++] = i`."""
+    with s.apart() as made:
+        at = lvalue(s, left)
+    if made:
+        right = s.keep(right, right.type, right.span)  # type: ignore[arg-type]
+    s.out += made
+    return right, at
 
 
 def repoint(s: KernelText, left: Any, to: CPointer, span: Span) -> None:
@@ -284,7 +295,7 @@ def _changed(s: KernelText, cursor: Any) -> ir.Expr:
         by = ir.Unary("-", by, I64, span=span) if op == "-" else by
         repoint(s, left, CPointer(p.base, added(p.offset, by), p.elem), span)
         return constant(0, I32, span)
-    at = lvalue(s, left)
+    by, at = _then(s, by, left)
     old = read(at, span)  # type: ignore[arg-type]
     type = element(left.type, left)
     if not isinstance(type, Scalar) or not isinstance(by.type, Scalar):
@@ -377,9 +388,10 @@ def fill(s: KernelText, fields: StructFields, items: Any) -> None:
     span, given = span_of(items), list(items.get_children())
     for k, (name, elem, shape, _) in enumerate(fields.kind.fields):
         to = fields.of[name]
+        if shape or k >= len(given) and not isinstance(elem, Scalar):
+            raise outside(f"an initializer for the field `{name}`", items, "assign the fields")
         if isinstance(to, StructFields):
-            if k < len(given):
-                copied(s, to, struct(s, given[k]), span)
+            copied(s, to, struct(s, given[k]), span)
         elif not shape and isinstance(to, CVariable) and isinstance(elem, Scalar):
             new = value(s, given[k]) if k < len(given) else literal(0, elem, span)
             store(s, to, as_type(new, elem, span), span)

@@ -8,7 +8,6 @@ Non-goals:  launches on a GPU
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -38,13 +37,11 @@ from snap.cudac.state import (
 )
 from snap.cudac.statements import statement
 from snap.cudac.types import CStruct, element, element_or_none, kind_or_none, pointee, struct_or_none
-from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.machine.lanes.numbers import MEMORY
 
 MOST_THREADS = 1024
 LOWERING = LoweringOfC(value, call, called_struct, statement, declare)
-_TWO = re.compile(r"\b(?:blockIdx|gridDim)\s*\.\s*[yz]\b")
 
 
 def load(
@@ -99,10 +96,18 @@ def chosen(unit: CudaFile, name: str) -> Any:
 class ForeignKernel:
     """A kernel that somebody wrote in CUDA C.  `k[4](x, y, n)` runs it on the CPU machine, on 4 blocks."""
 
-    def __init__(self, unit: CudaFile, cursor: Any, block: int | Sequence[int] | None = None, shared: int = 0):
+    def __init__(
+        self,
+        unit: CudaFile,
+        cursor: Any,
+        block: int | Sequence[int] | None = None,
+        shared: int = 0,
+        several: bool = False,
+    ):
         self.unit, self.cursor, self.name = unit, cursor, cursor.spelling
         self.block = _shape(unit, cursor, block)
-        self.state, self.typed = _lowered(unit, cursor, self.block, shared)
+        self.shared = shared
+        self.state, self.typed = _lowered(unit, cursor, self.block, shared, several)
 
     def __repr__(self) -> str:
         return f"<CUDA C kernel {self.name}, blocks of {' x '.join(map(str, self.block))}>"
@@ -113,14 +118,25 @@ class ForeignKernel:
 
         return number_statements(self.typed, Numbers())
 
+    @cached_property
+    def _in_rows(self) -> ForeignKernel:
+        """The same for grids of several dimensions, whose blocks have other numbers."""
+        return ForeignKernel(self.unit, self.cursor, self.block, self.shared, True)
+
+    def _for(self, grid: tuple[int, int, int]) -> ForeignKernel:
+        return self if self.state.extents or grid[1:] == (1, 1) else self._in_rows
+
     def __getitem__(self, grid: int | Sequence[int]) -> ForeignLaunch:
-        return ForeignLaunch(self, _grid(self, grid))
+        extents = _grid(self, grid)
+        return ForeignLaunch(self._for(extents), extents)
 
     def races(self, *args: Any, grid: int | Sequence[int], seeds: int = 8, **named: Any) -> list:
         """Run it in as many orders, drawn from seeds, and list the data races; arrays are left as they are."""
         from snap.machine import run_adversarial
 
         extents, found = _grid(self, grid), []  # type: tuple[int, int, int], list
+        if (other := self._for(extents)) is not self:
+            return other.races(*args, grid=grid, seeds=seeds, **named)
         for seed in range(seeds):
             own = {name: _own(a) for name, a in named.items()}
             given = self.arguments([_own(a) for a in args], extents, own)
@@ -237,16 +253,16 @@ def _shape(unit: CudaFile, cursor: Any, block: int | Sequence[int] | None) -> tu
     return (*extents, *[1] * (3 - len(extents)))[:3]  # type: ignore[return-value]
 
 
-def _lowered(unit: CudaFile, cursor: Any, block: tuple[int, int, int], shared: int) -> tuple[KernelText, ir.Function]:
+def _lowered(
+    unit: CudaFile, cursor: Any, block: tuple[int, int, int], shared: int, several: bool = False
+) -> tuple[KernelText, ir.Function]:
+    """several: the grid may have more than one dimension."""
     span = span_of(cursor)
     x, y, z = block
     place = Place(((Level.GRID, Held(1)), (Level.BLOCK, Held(1, open=True)), (Level.THREAD, Held(x * y * z))))
     inside = place.grouped(BLOCK1)
     s = KernelText(unit, block, place, inside, LOWERING, dynamic=shared)
-    if any(
-        _TWO.search(_text_of(c))
-        for c in (cursor, *(c for c in unit.functions.values() if c.spelling not in unit.kernels))
-    ):
+    if several:
         s.extents = tuple(s.extent(f"gridDim_{axis}", span) for axis in "xyz")
     s.number = ir.Var(s.new(), "blockIdx", I32, BLOCK1, span=span)
     s.count = ir.Var(s.new(), "gridDim", I32, GRID1, span=span)
@@ -256,6 +272,8 @@ def _lowered(unit: CudaFile, cursor: Any, block: tuple[int, int, int], shared: i
     for p in cursor.get_arguments():
         params += _parameter(s, p, p.hash in changed)
     statement(s, body)
+    if s.several and not several:
+        return _lowered(unit, cursor, block, shared, True)
     params += [*s.globals.values(), *(ir.ValueParam(var) for var in s.extents)]
     made = (
         ir.Declare(s.number, ir.UnitId(BLOCK1, place, I32, span=span), span=span),
@@ -263,11 +281,6 @@ def _lowered(unit: CudaFile, cursor: Any, block: tuple[int, int, int], shared: i
         ir.Group(BLOCK1, place, inside, (*s.before, *s.out), span=span),
     )
     return s, ir.Function(s.new(), cursor.spelling, True, tuple(params), None, place, made, s.shared, False, span=span)
-
-
-def _text_of(cursor: Any) -> str:
-    span = span_of(cursor)
-    return "\n".join(source_line(span.filename, n) for n in range(span.line, span.end_line + 1))
 
 
 def _struct_parameters(s: KernelText, p: Any, kind: CStruct, span: Span) -> list[ir.Param]:

@@ -151,6 +151,7 @@ class KernelText:
     shared: int = 0
     dynamic: int = 0
     extents: tuple[ir.Var, ...] = ()  # of the grid, where the kernel asks for more than one
+    several: bool = False  # whether the text asks for an index or an extent of the grid beyond the first
     number: ir.Var | None = None  # of the block, and how many there are: declared where the grid is held
     count: ir.Var | None = None
     before: list[ir.Stmt] = field(default_factory=list)  # what stands in front of the body

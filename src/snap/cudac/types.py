@@ -16,7 +16,7 @@ from snap.cudac.errors import outside
 _SCALARS = {
     "BOOL": t.BOOL, "CHAR_S": t.I8, "SCHAR": t.I8, "UCHAR": t.U8, "CHAR_U": t.U8, "SHORT": t.I16, "USHORT": t.U16,
     "INT": t.I32, "UINT": t.U32, "LONG": t.I64, "ULONG": t.U64, "LONGLONG": t.I64, "ULONGLONG": t.U64,
-    "FLOAT": t.F32, "DOUBLE": t.F64, "ENUM": t.I32,
+    "FLOAT": t.F32, "DOUBLE": t.F64,
 }  # fmt: skip
 _VECTORS = {
     f"{name}{n}": t.VECTORS[f"{snap}{n}"]
@@ -74,11 +74,11 @@ def struct_or_none(type: Any) -> CStruct | None:
     declared = canonical.get_declaration()
     if canonical.kind.name != "RECORD" or declared.kind.name == "UNION_DECL" or canonical.get_size() <= 0:
         return None
-    if any(c.kind.name == "CXX_BASE_SPECIFIER" for c in declared.get_children()):
+    if any(map(_runs_code, declared.get_children())):
         return None
     fields = []
     for field in canonical.get_fields():
-        if field.is_bitfield():
+        if field.is_bitfield() or any(c.kind.is_expression() for c in field.get_children() if not is_array(field.type)):
             return None
         shape: tuple[int, ...] = ()
         inner = field.type.get_canonical()
@@ -92,6 +92,14 @@ def struct_or_none(type: Any) -> CStruct | None:
     return CStruct(canonical.spelling.removeprefix("const "), canonical.get_size(), tuple(fields))
 
 
+def _runs_code(part: Any) -> bool:
+    """Return whether a part of a struct makes its copies, or its beginning, more than values side by side."""
+    if part.kind.name in ("CXX_BASE_SPECIFIER", "DESTRUCTOR"):
+        return True
+    special = part.kind.name == "CONSTRUCTOR" or part.spelling == "operator="
+    return special and any(c.kind.name == "COMPOUND_STMT" for c in part.get_children())
+
+
 def element(type: Any, cursor: Any) -> Element:
     """A type of values; refuse any other."""
     found = element_or_none(type)
@@ -103,6 +111,8 @@ def element(type: Any, cursor: Any) -> Element:
 def element_or_none(type: Any) -> Element | None:
     canonical = type.get_canonical()
     kind = canonical.kind.name
+    if kind == "ENUM":
+        return element_or_none(canonical.get_declaration().enum_type)
     if kind in _SCALARS:
         return _SCALARS[kind]
     if kind == "RECORD":

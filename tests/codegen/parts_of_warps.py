@@ -49,7 +49,7 @@ _OF_WARPS = re.compile(r"BAR|[A-Z]*MMA|LDSM|STSM|USETMAXREG|ELECT")
 
 
 def apart(code: list[Instruction]) -> list[Instruction]:
-    """Those that want a whole warp, where its parts may come one by one."""
+    """List the instructions that want a whole warp, where its parts may come one by one."""
     before = (
         forward(
             code,
@@ -64,7 +64,7 @@ def apart(code: list[Instruction]) -> list[Instruction]:
 
 
 def _together(one: Instruction, held: tuple[bool, frozenset[str]]) -> tuple[bool, frozenset[str]]:
-    """Whether parts are apart, and what was opened while they were not."""
+    """Return whether parts are apart, and what was opened while they were not."""
     parts, opened = held
     where = one.operands[0].strip() if one.operands else ""
     match one.op.split("."):

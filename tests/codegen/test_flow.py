@@ -1,4 +1,4 @@
-"""Which votes of parts are made by the whole warp's instruction: those by which all of its lanes come."""
+"""Tell which votes of parts are made by the whole warp's instruction: those that all of its lanes reach."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from snap.ptx.watch.counters import Counters
 
 @dataclass
 class Twice:
-    """What was counted of one launch."""
+    """Hold what was counted of one launch."""
 
     kernel: str
     text: dict[str, Count]

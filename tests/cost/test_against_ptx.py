@@ -63,7 +63,7 @@ _WRITES, _SHARED = ("store", "atomic", "reduction"), ("load", "store", "atomic",
 
 
 def compared(one: Twice) -> dict[str, tuple[float, int]]:
-    """What the text counts of a launch, and what the PTX does."""
+    """Hold what the text counts of a launch, and what the PTX does."""
     assert one.ptx is not None
     return {
         LD: (one.text[LD].grid, sum(one.ptx.of(f"global {word}").sectors for word in ("load", "copy"))),

@@ -144,3 +144,15 @@ def test_a_function_without_arguments_gives_its_struct(tmp_path):
 def test_enumerations_have_their_own_type(tmp_path):
     text = "enum E : unsigned char { A = 255 };\n__global__ void k(int* a) { E e = A; a[threadIdx.x] = (E)(e + 2); }\n"
     assert (ran(tmp_path, text)[:32] == 1).all()
+
+
+def test_numbers_at_the_edge():
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+    x = np.resize(np.array([0.5, -0.5, 1.5, 2.5, np.nan, np.inf, -np.inf, 3e9, -3e9, 5e9, -0.0, 0.0, 1e-40, 7.49], np.float32), 32)
+    make = lambda: [x.copy(), np.zeros(192, np.float32), np.zeros(128, np.uint32), np.int32(32)]  # noqa: E731
+    want, got = make(), make()
+    file = HERE / "numbers.cu"
+    cudac.load(file, "numbers")[1](*got)
+    run(file.read_text(), "numbers", 1, 32, want)
+    for a, b in zip(want[:3], got[:3]):
+        np.testing.assert_array_equal(a, b)

@@ -227,7 +227,7 @@ def _printed(s: KernelText, cursor: Any, given: list[Any], span: Span) -> None:
 
     text = next((t.spelling for t in given[0].get_tokens()), "")
     parts = (
-        re.split(r"%[-+ 0-9.]*(?:l|ll|z|h)?([diufgexc])", text[1:-1].encode().decode("unicode_escape"))
+        re.split(r"%[-+ 0-9.]*(?:l|ll|z|h)?([diufg])", text[1:-1].encode().decode("unicode_escape"))
         if text.startswith('"')
         else []
     )
